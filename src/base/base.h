@@ -21,9 +21,11 @@ void tn_diag_clear(tn_diag *d);
 tn_status tn_diag_fail(tn_diag *d, tn_status code, const char *file, int line, const char *fmt, ...) TN_PRINTF(5, 6);
 /* Appends "; while <fmt>" to the text; returns d->code. */
 tn_status tn_diag_while(tn_diag *d, tn_status code, const char *fmt, ...) TN_PRINTF(3, 4);
-#define tn_fail(d, code, ...) tn_diag_fail((d), (code), __FILE__, __LINE__, __VA_ARGS__)
+/* `code` is named twice so that the compiler sees which status comes back. */
+static inline tn_status tn_status_known(tn_status recorded, tn_status code) { (void)recorded; return code; }
+#define tn_fail(d, code, ...) tn_status_known(tn_diag_fail((d), (code), __FILE__, __LINE__, __VA_ARGS__), (code))
 #define TN_TRY(expr) do { tn_status tn_s_ = (expr); if (tn_s_ != TN_OK) return tn_s_; } while (0)
-#define TN_TRY_WHILE(d, expr, ...) do { tn_status tn_s_ = (expr); if (tn_s_ != TN_OK) return tn_diag_while((d), tn_s_, __VA_ARGS__); } while (0)
+#define TN_TRY_WHILE(d, expr, ...) do { tn_status tn_s_ = (expr); if (tn_s_ != TN_OK) { tn_diag_while((d), tn_s_, __VA_ARGS__); return tn_s_; } } while (0)
 
 /* ---- allocation: every heap byte of Tenon passes here, so tests can make the n-th allocation fail. ---- */
 void *tn_malloc(size_t bytes);                 /* NULL on failure */
