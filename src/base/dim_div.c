@@ -232,6 +232,10 @@ tn_dim tn_dim_floordiv(tn_dims *t, tn_dim a, tn_dim b) {
       out = finish(t, &w, tn_dim_int(t, x));
       break;
     }
+    if (!b_const && (q = tn_dim_add(t, w.a, w.b)) != TN_DIM_BAD && inside(t, q, w.b)) { /* -b <= a < 0 */
+      out = finish(t, &w, tn_dim_int(t, -1));
+      break;
+    }
     if (b_const && rounds_up(t, w.a, c)) {
       w.a = tn_dim_sub(t, c - 1, w.a);
       w.scale = -w.scale;
@@ -306,6 +310,10 @@ tn_dim tn_dim_mod(tn_dims *t, tn_dim a, tn_dim b) {
     if (b_const && one_quotient(t, a, c, &x)) {
       tn_dim rest = tn_dim_sub(t, a, tn_dim_mul(t, tn_dim_int(t, x), b));
       out = tn_dim_add(t, base, tn_dim_mul(t, scale, rest));
+      break;
+    }
+    if (!b_const && (q = tn_dim_add(t, a, b)) != TN_DIM_BAD && inside(t, q, b)) { /* -b <= a < 0 */
+      out = tn_dim_add(t, base, tn_dim_mul(t, scale, q));
       break;
     }
     if (split(t, a, b, &q, &r)) {
