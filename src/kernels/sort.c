@@ -1,0 +1,130 @@
+/* sort and topk along one dim.
+ *
+ * Every element is mapped to an unsigned key whose order is the wanted order: floats by flipping sign bits, -0 with 0, every
+ * NaN above +inf; a descending order complements the key. Then values of all dtypes are sorted by the same code, and equal
+ * keys keep their order, so the result is stable both ways (torch.sort with stable=True; NaN counts as largest).
+ * Rows are gathered, sorted as (key, place) pairs, and the elements copied by place, so payloads such as -0 survive.
+ * Short rows: insertion sort. Long ones: radix sort by bytes, skipping bytes that are the same everywhere.
+ * topk keeps the k best in a heap (ties: lower place first) and hands them out sorted. */
+#include "kernels/kernels_int.h"
+#include <string.h>
+
+typedef struct pair { uint64_t key; int64_t at; } pair;
+
+/* sign-magnitude bits of a float of `bits` bits -> order-preserving unsigned */
+static uint64_t float_key(uint64_t u, int bits, uint64_t inf) {
+  uint64_t sign = (uint64_t)1 << (bits - 1), mag = u & (sign - 1);
+  if (mag > inf) return sign | (inf + 1); /* any NaN */
+  if (mag == 0) return sign;
+  return u & sign ? sign - mag : sign | mag;
+}
+static uint64_t key_of(const tn_tensor *t, int64_t i) {
+  const void *p = tn_k_at(t, i);
+  switch ((tn_dtype)t->dtype) {
+    case TN_F32: { uint32_t u; memcpy(&u, p, 4); return float_key(u, 32, 0x7f800000u); }
+    case TN_F64: { uint64_t u; memcpy(&u, p, 8); return float_key(u, 64, 0x7ff0000000000000u); }
+    case TN_F16: { uint16_t u; memcpy(&u, p, 2); return float_key(u, 16, 0x7c00u); }
+    case TN_BF16: { uint16_t u; memcpy(&u, p, 2); return float_key(u, 16, 0x7f80u); }
+    case TN_U8: case TN_BOOL: return *(const uint8_t *)p;
+    default: return (uint64_t)tn_k_load(t, i).i ^ ((uint64_t)1 << 63); /* signed integers */
+  }
+}
+
+static void insertion_sort(pair *v, int64_t n) {
+  for (int64_t i = 1; i < n; i++) {
+    pair x = v[i];
+    int64_t j = i;
+    for (; j > 0 && v[j - 1].key > x.key; j--) v[j] = v[j - 1];
+    v[j] = x;
+  }
+}
+/* Sorts v[n]; w[n] is room. The result is in v. */
+static void radix_sort(pair *v, pair *w, int64_t n) {
+  uint64_t all_or = 0, all_and = UINT64_MAX;
+  pair *from = v, *to = w;
+  for (int64_t i = 0; i < n; i++) {
+    all_or |= v[i].key;
+    all_and &= v[i].key;
+  }
+  for (int shift = 0; shift < 64; shift += 8) {
+    int64_t start[257] = {0};
+    if (((all_or ^ all_and) >> shift & 255) == 0) continue;
+    for (int64_t i = 0; i < n; i++) start[(from[i].key >> shift & 255) + 1]++;
+    for (int b = 0; b < 256; b++) start[b + 1] += start[b];
+    for (int64_t i = 0; i < n; i++) to[start[from[i].key >> shift & 255]++] = from[i];
+    pair *t = from;
+    from = to;
+    to = t;
+  }
+  if (from != v) memcpy(v, from, (size_t)n * sizeof *v);
+}
+static void sort_pairs(pair *v, pair *w, int64_t n) {
+  if (n <= 48) insertion_sort(v, n);
+  else radix_sort(v, w, n);
+}
+
+/* Results number k of a row: element and place. */
+static void put(const tn_tensor *in, int64_t first, int64_t step, const pair *v, tn_tensor *values, tn_tensor *idx, int64_t to) {
+  memcpy(tn_k_at(values, to), tn_k_at(in, first + v->at * step), tn_dtype_size((tn_dtype)in->dtype));
+  ((int64_t *)idx->data)[to] = v->at;
+}
+
+/* values[o, k, i], idx[o, k, i] = k-th of in[o, :, i] and where it stood. Source: torch.sort. */
+tn_status tn_k_sort(const tn_tensor *in, int dim, bool descending, tn_tensor *out_values, tn_tensor *out_idx) {
+  int64_t outer = tn_k_span(in, 0, dim), inner = tn_k_span(in, dim + 1, in->rank), n = in->shape[dim];
+  uint64_t flip = descending ? UINT64_MAX : 0;
+  if (n == 0 || outer == 0 || inner == 0) return TN_OK;
+  if ((uint64_t)n > SIZE_MAX / (2 * sizeof(pair))) return TN_E_NOMEM;
+  pair *v = tn_malloc(2 * (size_t)n * sizeof *v);
+  if (!v) return TN_E_NOMEM;
+  for (int64_t o = 0; o < outer; o++)
+    for (int64_t i = 0; i < inner; i++) {
+      int64_t first = o * n * inner + i;
+      for (int64_t k = 0; k < n; k++) v[k] = (pair){key_of(in, first + k * inner) ^ flip, k};
+      sort_pairs(v, v + n, n);
+      for (int64_t k = 0; k < n; k++) put(in, first, inner, &v[k], out_values, out_idx, first + k * inner);
+    }
+  tn_free(v);
+  return TN_OK;
+}
+
+static bool later(const pair *a, const pair *b) { return a->key != b->key ? a->key > b->key : a->at > b->at; }
+/* heap[n] with the latest pair on top; puts x at `i` and lets it sink. */
+static void sink(pair *heap, int64_t n, int64_t i, pair x) {
+  for (;;) {
+    int64_t c = 2 * i + 1;
+    if (c >= n) break;
+    if (c + 1 < n && later(&heap[c + 1], &heap[c])) c++;
+    if (!later(&heap[c], &x)) break;
+    heap[i] = heap[c];
+    i = c;
+  }
+  heap[i] = x;
+}
+
+/* values[o, j, i], idx[o, j, i] = j-th largest (smallest) of in[o, :, i], j < k, sorted. Source: torch.topk. */
+tn_status tn_k_topk(const tn_tensor *in, int64_t k, int dim, bool largest, tn_tensor *out_values, tn_tensor *out_idx) {
+  int64_t outer = tn_k_span(in, 0, dim), inner = tn_k_span(in, dim + 1, in->rank), n = in->shape[dim];
+  uint64_t flip = largest ? UINT64_MAX : 0;
+  if (k == 0 || outer == 0 || inner == 0) return TN_OK;
+  if ((uint64_t)k > SIZE_MAX / sizeof(pair)) return TN_E_NOMEM;
+  pair *heap = tn_malloc((size_t)k * sizeof *heap);
+  if (!heap) return TN_E_NOMEM;
+  for (int64_t o = 0; o < outer; o++)
+    for (int64_t i = 0; i < inner; i++) {
+      int64_t first = o * n * inner + i;
+      for (int64_t j = 0; j < k; j++) heap[j] = (pair){key_of(in, first + j * inner) ^ flip, j};
+      for (int64_t j = k / 2 - 1; j >= 0; j--) sink(heap, k, j, heap[j]);
+      for (int64_t j = k; j < n; j++) {
+        pair x = {key_of(in, first + j * inner) ^ flip, j};
+        if (later(&heap[0], &x)) sink(heap, k, 0, x);
+      }
+      for (int64_t j = k - 1; j >= 0; j--) { /* the latest goes last */
+        pair top = heap[0];
+        sink(heap, j, 0, heap[j]);
+        put(in, first, inner, &top, out_values, out_idx, (o * k + j) * inner + i);
+      }
+    }
+  tn_free(heap);
+  return TN_OK;
+}
