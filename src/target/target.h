@@ -4,23 +4,15 @@
 #define TN_TARGET_H
 #include "base/base.h"
 
-typedef enum tn_target_flag {
-  TN_TF_FMA = 1 << 0,
-  TN_TF_F16C = 1 << 1,       /* vcvtph2ps / vcvtps2ph */
-  TN_TF_AVX2 = 1 << 2,
-  TN_TF_AVX512 = 1 << 3,     /* F, BW, CD, DQ, VL */
-  TN_TF_VNNI = 1 << 4,       /* AVX512-VNNI: vpdpbusd on 512 bits */
-  TN_TF_BF16 = 1 << 5,       /* AVX512-BF16: vdpbf16ps, vcvtneps2bf16 */
-  TN_TF_FP16 = 1 << 6,       /* AVX512-FP16 */
-  TN_TF_AMX = 1 << 7,        /* AMX tiles with bf16 and int8 */
-  TN_TF_AVX_VNNI = 1 << 8,   /* VEX-coded vpdpbusd on 256 bits */
-  TN_TF_NEON = 1 << 9
+typedef enum tn_target_flag { /* TN_TF_FMA, TN_TF_AVX512, ...: rows of target.def */
+#define TN_TARGET_FLAG(id, bit, text, llvm, doc) TN_TF_##id = 1 << (bit),
+#include "target/target.def"
+  TN_TF_NONE = 0
 } tn_target_flag;
 
-typedef enum tn_level {
+typedef enum tn_level { /* TN_LEVEL_V3, TN_LEVEL_V4, TN_LEVEL_AMX, TN_LEVEL_AARCH64 */
 #define TN_LEVEL(id, text, aliases, triple, cpu, features, bits, regs, flags) TN_LEVEL_##id,
 #include "target/target.def"
-#undef TN_LEVEL
   TN_N_LEVELS
 } tn_level;
 
@@ -42,6 +34,8 @@ static inline uint32_t tn_target_lanes(const tn_target *t, tn_dtype d) { return 
 
 /* Fills in a level's row with typical caches (32 KiB or 48 KiB, 1 MiB, none) and one core. */
 void tn_target_init(tn_target *t, tn_level level);
+/* Sets the flags, the highest level they reach (of t's architecture), and LLVM's names to match. False: below every level. */
+bool tn_target_set_flags(tn_target *t, uint32_t flags);
 /* Lowers `t` to at most `level` of the same architecture: flags, vectors and LLVM names; caches and cores stay. */
 void tn_target_limit(tn_target *t, tn_level level);
 /* True when objects made for `level` run on `t`. */
