@@ -1,0 +1,60 @@
+/* Running the steps of a bound plan, in order, in the caller's thread; a launch of more blocks than one grain is one
+ * fork-join on the shared pool. Stops at the first step that fails. */
+#include "runtime/runtime_int.h"
+
+typedef struct launch { tn_kernel_fn fn; const tn_kernel_args *args; unsigned char *scratch; size_t stride; } launch;
+
+static void run_blocks(void *ctx, int64_t lo, int64_t hi, int worker) {
+  const launch *l = ctx;
+  l->fn(l->args, lo, hi, l->scratch + (size_t)worker * l->stride);
+}
+
+/* Is one of the packed copies this step writes out of date? */
+static bool must_pack(const tn_run *r, const tn_rstep *s) {
+  const tn_plan *p = r->p->plan;
+  for (uint32_t k = 0; r->any_stale && k < s->plan->n_arg; k++) {
+    uint32_t b = p->view[s->plan->arg[k]].buf;
+    if (p->buf[b].kind == TN_PB_PACKED && r->pack[r->pack_of[b]].stale) return true;
+  }
+  return false;
+}
+
+static tn_status host(tn_run *r, const tn_rstep *s) {
+  const tn_pstep *ps = s->plan;
+  r->stats.host_calls++;
+  tn_status st = r->opt.host(r->opt.host_user, ps->kernel, s->tensor, ps->n_in, s->tensor + ps->n_in, ps->n_arg - ps->n_in);
+  return st == TN_OK ? st : tn_fail(&r->diag, st, "host call %u (%s) failed", ps->kernel, ps->text ? ps->text : "");
+}
+
+static const char *text_of(const tn_rstep *s) { return s->plan->text ? s->plan->text : "kernel"; }
+
+tn_status tn_exec_steps(tn_run *r) {
+  unsigned char *scratch = r->scratch.p;
+  for (tn_rstep *s = r->step, *end = s + r->n_step; s < end; s++) {
+    if (s->skip) continue;
+    if (s->pack) {
+      if (!must_pack(r, s)) continue;
+      r->stats.packs++;
+    }
+    if (s->kind == TN_PS_LAUNCH) {
+      r->stats.launches++;
+      if (s->alone) {
+        s->fn(&s->args, 0, s->blocks, scratch);
+      } else {
+        launch l = {s->fn, &s->args, scratch, s->stride};
+        tn_pool_run(r->pool, run_blocks, &l, s->blocks, s->grain);
+      }
+      if (__builtin_expect(r->status != 0, 0)) {
+        r->status = 0;
+        return tn_fail(&r->diag, TN_E_INDEX, "an index is out of range in %s", text_of(s));
+      }
+    } else if (s->kind == TN_PS_LIB) {
+      r->stats.lib_calls++;
+      TN_TRY_WHILE(&r->diag, tn_lib_call(r, s), "running %s", text_of(s));
+    } else {
+      TN_TRY(host(r, s));
+    }
+  }
+  r->stats.views += r->n_views;
+  return TN_OK;
+}

@@ -1,0 +1,17 @@
+/* runtime: from a plan to a program that runs. The calls for users are include/tenon/run.h; this header is for the driver and the
+ * package loader, which have a plan in hand. */
+#ifndef TN_RUNTIME_H
+#define TN_RUNTIME_H
+#include "base/base.h"
+#include "device/device.h"
+#include "plan/plan.h"
+#include "tenon/run.h"
+
+/* Verifies the plan and loads its kernels into the cpu. The plan is taken over: it belongs to the program, and is destroyed
+ * when this fails. Objects and constants must stay valid while the program lives, unless the plan's arena holds them.
+ * TN_E_VERIFY: plan broken, or constants or objects missing; TN_E_PARSE, TN_E_UNSUPPORTED: an object cannot be loaded; TN_E_NOMEM. */
+tn_status tn_program_create(tn_diag *d, tn_plan *plan, tn_program **out);
+/* The same on another device of the registry (null: kernels do nothing). */
+tn_status tn_program_create_on(tn_diag *d, tn_plan *plan, const tn_device_api *api, tn_program **out);
+const tn_plan *tn_program_plan(const tn_program *p);
+#endif

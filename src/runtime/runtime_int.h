@@ -1,0 +1,99 @@
+/* Inside of the run time: what a program and a run hold. */
+#ifndef TN_RUNTIME_INT_H
+#define TN_RUNTIME_INT_H
+#include "runtime/runtime.h"
+
+struct tn_program {
+  tn_plan *plan;
+  const tn_device_api *api;
+  tn_device *dev;
+  tn_code **code;      /* [n_kernel]; NULL where an equal object is loaded under a lower number */
+  tn_kernel_fn *fn;    /* [n_kernel] */
+};
+
+/* Memory that only grows: the largest size so far stays. */
+typedef struct tn_room { void *p; size_t cap; } tn_room;
+tn_status tn_room_reserve(tn_room *m, size_t bytes);      /* TN_E_NOMEM leaves it as it was. Contents are lost when it grows. */
+void tn_room_deinit(tn_room *m);
+
+typedef struct tn_rin {  /* an input as last bound */
+  void *data;
+  int64_t *shape, *stride;     /* effective strides, also when the caller gave none */
+  int64_t lo, hi;              /* bytes around data that its elements cover */
+  bool dense, empty, changed;  /* changed: shape or strides, since packed copies were last looked at */
+} tn_rin;
+
+typedef struct tn_rview { int64_t *shape, *stride, offset, lo, hi; bool empty; } tn_rview; /* offset, lo, hi in bytes; lo and hi relative to the buffer */
+
+/* Where an address goes that changes with input or output pointers, or at bind. */
+typedef struct tn_patch { void **slot; uint32_t view, from; int64_t bytes; } tn_patch; /* from: input, output or buffer number */
+
+typedef struct tn_rstep {
+  tn_pstep_kind kind;
+  bool pack, alone, skip;      /* alone: in the caller, no fork; skip: nothing to do at these sizes */
+  tn_kernel_fn fn;             /* LAUNCH */
+  tn_kernel_args args;
+  int64_t blocks, grain;
+  size_t stride;               /* scratch bytes per worker */
+  tn_tensor *tensor;           /* LIB, HOST: [n_arg] */
+  int64_t *value;              /* LAUNCH: sizes; LIB: parameters */
+  const tn_pstep *plan;
+} tn_rstep;
+
+typedef enum tn_rout_kind { TN_RO_NONE, TN_RO_DIM, TN_RO_ALIAS, TN_RO_OWN, TN_RO_COPY } tn_rout_kind;
+typedef struct tn_rout {
+  tn_rout_kind kind;
+  tn_tensor t;                 /* what tn_run_out tells */
+  tn_tensor src;               /* COPY: where it is computed */
+  int64_t value;               /* DIM */
+  void *data;                  /* OWN, COPY: caller's memory of the last exec */
+  bool empty;
+} tn_rout;
+
+typedef struct tn_rpack {
+  uint32_t buf;
+  bool symbolic;               /* its form depends on symbols */
+  bool stale;
+  bool has_key, now_has_key;   /* of the content; of the input bound now */
+  uint64_t key, now_key;
+  const void *data;            /* source address of the content */
+  tn_room room;
+} tn_rpack;
+
+struct tn_run {
+  const tn_program *p;
+  tn_run_options opt;
+  tn_pool *pool;
+  int n_threads;
+  tn_arena fixed;              /* everything of constant size below */
+  tn_arena scratch_arena;      /* layout */
+  tn_diag diag;
+  bool bound, any_stale, has_value_syms; /* has_value_syms: some symbol is the value of a scalar input */
+  int32_t status;              /* kernels set it: index out of range */
+  int64_t *sym, *expr, *buf_offset, *buf_bytes, *new_sym, *new_expr;
+  tn_rin *in;
+  tn_rview *view;
+  tn_rout *out;
+  tn_rstep *step;
+  uint32_t n_step, n_views;    /* VIEW steps are only counted */
+  tn_patch *patch_in, *patch_out, *patch_fixed;
+  uint32_t *at_in, *at_out, n_fixed; /* [n_in + 1], [n_out + 1]: ranges in patch_in, patch_out */
+  tn_rpack *pack;
+  uint32_t n_pack, *pack_of;   /* [n_buf]: number in pack[] of a PACKED buffer */
+  tn_room arena, scratch, *lib;
+  uint32_t n_lib;
+  tn_run_stats stats;
+};
+
+/* bind.c: everything that depends on shapes; input pointers and keys are the caller's next step. */
+tn_status tn_bind_shapes(tn_run *r, const tn_tensor *in);
+/* Symbols that are values of scalar inputs: do they still have the bound values? */
+bool tn_bind_same_values(const tn_run *r, const tn_tensor *in);
+/* exec.c */
+tn_status tn_exec_steps(tn_run *r);
+/* lib.c: parameters are counted at load, so calls need not look. */
+tn_status tn_lib_check(tn_diag *d, const tn_plan *p, const tn_pstep *s);
+tn_status tn_lib_call(tn_run *r, tn_rstep *s);
+/* Same dtype and shape, any strides; must not overlap. */
+void tn_copy_strided(const tn_tensor *src, const tn_tensor *dst);
+#endif
