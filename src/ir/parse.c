@@ -251,7 +251,7 @@ static tn_status node(parser *p, scope *sc) {
   }
   tn_scan_blank(s);
   size_t at = s->at, n = tn_scan_word(s, "_");
-  if (n == 0) return tn_scan_fail(s, at, "expected a statement: an op, mutate, return or '}'");
+  if (n == 0) return tn_scan_fail(s, at, "expected a statement: results or an op, mutate, return");
   if (!tn_op_find(s->s + at, n, &op)) return tn_scan_fail(s, at, "unknown op '%.*s'", n > 60 ? 60 : (int)n, s->s + at);
   if (op == TN_OP_INPUT) return tn_scan_fail(s, at, "inputs are written in the list of the graph");
   s->at += n;

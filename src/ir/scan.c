@@ -83,6 +83,7 @@ tn_status tn_scan_string(tn_scan *p, const char **out) {
   size_t start = p->at++, end = p->at;
   for (; end < p->n && p->s[end] != '"'; end++) {
     if (p->s[end] == '\\') end++;
+    if (end < p->n && p->s[end] == '\n') return tn_scan_fail(p, start, "string without an end on its line");
     if (end < p->n && (unsigned char)p->s[end] < 0x20) return tn_scan_fail(p, end, "control byte 0x%02x in a string: write it as an escape", (unsigned char)p->s[end]);
   }
   if (end >= p->n) return tn_scan_fail(p, start, "string without an end");
@@ -216,7 +217,7 @@ tn_status tn_scan_raw(tn_scan *p, const char *stop, const char *what, size_t *ou
   size_t at = p->at, depth = 0, last = at; /* last: just behind the last character that is not a space */
   for (; p->at < p->n; p->at++) {
     char c = p->s[p->at];
-    if (c == '\n' || c == '#' || c == '"' || c == '\r' || (depth == 0 && c && strchr(stop, c))) break;
+    if (c == '\n' || c == '#' || c == '"' || c == '\r' || (c && strchr(depth ? "[]{};" : stop, c))) break;
     if (c == '(') depth++;
     if (c == ')' && depth-- == 0) return tn_scan_fail(p, p->at, "')' without '('");
     if (c != ' ' && c != '\t') last = p->at + 1;

@@ -43,7 +43,7 @@ static const char *wants(char kind, const tn_attr_val *v) {
   case 'b': return v->kind == TN_AT_BOOL ? NULL : "a bool";
   case 's': return v->kind == TN_AT_STR ? NULL : "a string";
   case 't': return v->kind == TN_AT_DTYPE ? NULL : "a dtype";
-  case 'n': return v->kind == TN_AT_INT || v->kind == TN_AT_FLOAT || v->kind == TN_AT_BOOL ? NULL : "a number";
+  case 'n': return v->kind == TN_AT_INT || v->kind == TN_AT_FLOAT || v->kind == TN_AT_BOOL || v->kind == TN_AT_DIM ? NULL : "a number";
   case 'c': return v->kind == TN_AT_STR && tn_combiner_find(v->u.s, strlen(v->u.s), &comb) ? NULL : "a combiner";
   default: return "a kind that ops.def does not know";
   }
