@@ -1,0 +1,268 @@
+"""Records what a captured torch graph does to fake tensors, straight as rows of the JSON text: the short way for inference.
+
+One run of the graph does it: C++ functionalization turns in-place work into values, and a dispatch mode writes down every
+operator that comes out below. AOTAutograd needs two runs and a graph between for the same rows; it stays the way for
+gradients, for outputs that share memory, and for operators that hold graphs. Those raise NeedsAot with the reason.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._guards import TracingContext
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tenon.fx import Encoder, Unsupported
+
+_LIFT = {"lift_fresh", "lift_fresh_copy", "lift"}
+
+
+class NeedsAot(Exception):
+    """This graph has to go through AOTAutograd; the text says why."""
+
+
+@dataclass
+class Captured:
+    """A graph as JSON, and how a call's arguments and results map on it."""
+
+    json: str
+    origin: str  # a letter an input: i input, p parameter or buffer, s scalar
+    ret: tuple[int | None, ...]  # returned values: output number, ~input number, or None
+    mutated: tuple[int, ...]  # inputs written in place
+    inputs: list[dict]
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+def origins(inputs: list[dict]) -> str:
+    """The origin letters of input rows."""
+    return "".join({"input": "i", "sym": "s"}.get(row["origin"], "p") for row in inputs)
+
+
+class Recorder(TorchDispatchMode):
+    """Writes every operator that reaches it. `decompose` gives a decomposition of an operator, or None to keep it whole."""
+
+    def __init__(self, decompose: Callable):
+        super().__init__()
+        self.rows = _Rows()
+        self.decompose = decompose
+        self.counts: Counter = Counter()
+        self.stack_trace: str | None = None
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func._schema.is_mutable:
+            raise NeedsAot(f"{func} writes in place")
+        base = func._schema.name.split("::")[1]
+        if base in _LIFT and not isinstance(args[0], FakeTensor):
+            return self._constant(func, args[0])
+        rule = self.decompose(func)
+        if rule is not None:
+            with self:
+                out = rule(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+        out = func(*args, **kwargs)
+        self._add(func, base, args, kwargs, out)
+        return out
+
+    def _add(self, func, base: str, args, kwargs, out) -> None:
+        if not isinstance(out, (torch.Tensor, list, tuple)):
+            return  # a size or a number: its uses carry it
+        k = self.counts[base]
+        self.counts[base] += 1
+        name = f"{base}_{k}" if k else base
+        self.rows.add_node(name, func, args, kwargs, out, self.stack_trace)
+        if isinstance(out, torch.Tensor):
+            self.rows.bind(out, {"ref": name})
+            return
+        for i, value in enumerate(out):
+            if isinstance(value, torch.Tensor):
+                self.rows.bind(value, {"ref": name, "index": i})
+
+    def _constant(self, func, value: torch.Tensor) -> torch.Tensor:
+        fake = func(value)
+        self.rows.bind(fake, self.rows.add_constant(f"_tensor_constant{len(self.rows.constants)}", value))
+        return fake
+
+
+class _Rows(Encoder):
+    """Rows whose references are found by the identity of the fake tensors, which stay alive with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive: list[torch.Tensor] = []
+
+    def bind(self, value: torch.Tensor, ref: dict) -> None:
+        self.refs[id(value)] = ref
+        self.alive.append(value)
+
+    def tensor(self, value: torch.Tensor) -> dict:
+        ref = self.refs.get(id(value))
+        if ref is None:
+            raise NeedsAot("a tensor that no recorded operator made")
+        return ref
+
+
+class _Run:
+    """One run of a graph on functional tensors."""
+
+    def __init__(self, gm: GraphModule, recorder: Recorder, fake_mode):
+        self.gm, self.recorder, self.fake_mode = gm, recorder, fake_mode
+        self.inputs: list[tuple[Node, object, object]] = []  # node, fake value, functional value
+
+    def outputs(self) -> list:
+        """Runs all nodes and gives the functional outputs."""
+        env: dict[Node, object] = {}
+        for node in self.gm.graph.nodes:
+            self.recorder.stack_trace = node.meta.get("stack_trace")
+            if node.op == "output":
+                return list(map_arg(node.args[0], env.__getitem__))
+            env[node] = getattr(self, "_" + node.op)(node, env)
+        raise NeedsAot("a graph without output")
+
+    def _placeholder(self, node: Node, env) -> object:
+        value = node.meta["example_value"]
+        wrapped = value
+        if isinstance(value, torch.Tensor):
+            self.recorder.rows.bind(value, {"ref": node.name})
+            wrapped = torch._to_functional_tensor(value)
+        self.recorder.rows.add_input(node.name, value, _origin(node, value))
+        self.inputs.append((node, value, wrapped))
+        return wrapped
+
+    def _get_attr(self, node: Node, env) -> object:
+        value = self.gm
+        for part in node.target.split("."):
+            value = getattr(value, part)
+        if not isinstance(value, torch.Tensor):
+            raise NeedsAot(f"attribute {node.target} is a {type(value).__name__}")
+        if value.requires_grad:
+            value = value.detach()
+        fake = self.fake_mode.from_tensor(value)
+        self.recorder.rows.bind(fake, self.recorder.rows.add_constant(node.name, value))
+        return torch._to_functional_tensor(fake)
+
+    def _call_function(self, node: Node, env) -> object:
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            raise NeedsAot(f"operator {node.target} holds graphs")
+        if node.target is torch._C._set_grad_enabled and node.args[0] and any(
+            isinstance(v, torch.Tensor) and v.requires_grad for _, v, _ in self.inputs
+        ):
+            raise NeedsAot("gradients are enabled inside")
+        return node.target(*map_arg(node.args, env.__getitem__), **map_arg(node.kwargs, env.__getitem__))
+
+    def _call_method(self, node: Node, env) -> object:
+        me, *args = map_arg(node.args, env.__getitem__)
+        return getattr(me, node.target)(*args, **map_arg(node.kwargs, env.__getitem__))
+
+    def _call_module(self, node: Node, env) -> object:
+        raise NeedsAot("modules that were not inlined")
+
+
+def _origin(node: Node, value) -> str:
+    if isinstance(value, torch.nn.Parameter):
+        return "param"
+    static = (node.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type")
+    return "buffer" if static else "input"
+
+
+def record(gm: GraphModule, decompose: Callable) -> Captured:
+    """Records a Dynamo graph for inference. NeedsAot: another way must be taken; Unsupported: no way is known."""
+    examples = [n.meta.get("example_value") for n in gm.graph.find_nodes(op="placeholder")]
+    tensors = [e for e in examples if isinstance(e, torch.Tensor)]
+    _check(tensors)
+    fake_mode = tensors[0].fake_mode
+    recorder = Recorder(decompose)
+    run = _Run(gm, recorder, fake_mode)
+    dynamic = any(not isinstance(e, torch.Tensor) or e._has_symbolic_sizes_strides for e in examples)
+    with contextlib.ExitStack() as stack:
+        if TracingContext.try_get():
+            stack.enter_context(TracingContext.patch(fake_mode=fake_mode))
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(fake_mode)
+        stack.enter_context(enable_python_dispatcher() if dynamic else contextlib.nullcontext())
+        stack.enter_context(recorder)
+        torch._enable_functionalization(reapply_views=True)
+        stack.callback(torch._disable_functionalization)
+        outputs = run.outputs()
+        if torch.is_grad_enabled():
+            raise NeedsAot("gradients stay enabled")
+        return _finish(run, outputs)
+
+
+def _check(tensors: list) -> None:
+    if not tensors:
+        raise NeedsAot("no tensor input tells the fake mode")
+    if len({id(getattr(t, "fake_mode", None)) for t in tensors}) > 1:
+        raise NeedsAot("inputs of different fake modes")
+    for t in tensors:
+        if type(t) is not FakeTensor and not isinstance(t, torch.nn.Parameter):
+            raise NeedsAot(f"input of type {type(t).__name__}")
+        if t.device.type != "cpu":
+            raise Unsupported(f"input on device {t.device}")
+        if t.is_neg() or t.is_conj():
+            raise Unsupported("input with its negative or conjugate bit set")
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        raise NeedsAot("gradients are wanted")
+
+
+def _finish(run: _Run, outputs: list) -> Captured:
+    rows = run.recorder.rows
+    mutated = _mutations(run)
+    number: dict[str, int] = {}
+    ret: list[int | None] = []
+    position = {id(w): k for k, (_, _, w) in enumerate(run.inputs) if isinstance(w, torch.Tensor)}
+    seen = {_storage(v) for _, v, _ in run.inputs if isinstance(v, torch.Tensor)}
+    for value in outputs:
+        if value is None or id(value) in position:
+            ret.append(None if value is None else ~position[id(value)])
+            continue
+        ref = _output(rows, value, seen, number)
+        key = repr(ref)
+        if key not in number:
+            number[key] = len(rows.outputs)
+            rows.outputs.append(ref)
+        ret.append(number[key])
+    return Captured(rows.text(), origins(rows.inputs), tuple(ret), mutated, rows.inputs, rows.constants)
+
+
+def _output(rows: _Rows, value, seen: set, number: dict) -> object:
+    if not isinstance(value, torch.Tensor):
+        if not isinstance(value, (int, torch.SymInt)) or isinstance(value, bool):
+            raise NeedsAot(f"output of type {type(value).__name__}")
+        return rows.arg(value)
+    torch._sync(value)
+    inner = torch._from_functional_tensor(value)
+    ref = rows.tensor(inner)
+    if repr(ref) not in number and _storage(inner) in seen:
+        raise NeedsAot("outputs share memory with inputs or each other")
+    seen.add(_storage(inner))
+    return ref
+
+
+def _storage(t: torch.Tensor) -> int:
+    return t.untyped_storage()._cdata
+
+
+def _mutations(run: _Run) -> tuple[int, ...]:
+    """Notes the new values of inputs that were written in place."""
+    rows, mutated = run.recorder.rows, []
+    for k, (_, value, wrapped) in enumerate(run.inputs):
+        if not isinstance(wrapped, torch.Tensor):
+            continue
+        torch._sync(wrapped)
+        if torch._functionalize_has_metadata_mutation(wrapped) or torch._functionalize_was_storage_changed(wrapped):
+            raise NeedsAot("an input's sizes or storage change")
+        if torch._functionalize_has_data_mutation(wrapped):
+            rows.mutations.append({"input": k, **rows.tensor(torch._from_functional_tensor(wrapped))})
+            mutated.append(k)
+    storages = [_storage(v) for _, v, _ in run.inputs if isinstance(v, torch.Tensor)]
+    if mutated and len(set(storages)) < len(storages):
+        raise NeedsAot("inputs share memory and some are written")
+    return tuple(mutated)
