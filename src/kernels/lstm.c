@@ -54,11 +54,11 @@ INLINE void multiply(const product *p) {
 /* ---- cell functions: branch-free, so that the loop over cells becomes vectors ---- */
 INLINE uint32_t bits_of(float f) { union { float f; uint32_t u; } v = {.f = f}; return v.u; }
 INLINE float float_of(uint32_t u) { union { uint32_t u; float f; } v = {.u = u}; return v.f; }
-/* 2^n * 2^r with n the nearest integer of x * log2(e); the magic number leaves n in the low bits of t. */
+/* 2^n * 2^r with n the nearest integer of x * log2(e); the magic number leaves n in the low bits of t. n = 128 makes inf. */
 INLINE float exp_of(float x) {
   const float magic = 12582912.0f;
   x = x < -87.0f ? -87.0f : x;
-  x = x > 88.0f ? 88.0f : x;
+  x = x > 89.0f ? 89.0f : x;
   float t = x * 1.44269504f + magic, n = t - magic;
   float r = (x - n * 0.693359375f) * 1.44269504f + n * 3.06131866e-4f; /* x/ln2 - n; the second factor is 0.693359375 / ln2 - 1 */
   float p = 1.53533620e-4f;
