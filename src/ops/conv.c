@@ -19,12 +19,11 @@ static tn_status read_attrs(tn_infer_ctx *c, conv_attrs *a) {
   if (x->rank < 3 || x->rank != w->rank)
     return tn_rule_fail(c, "ranks %u and %u, wants two equal ones of at least 3", x->rank, w->rank);
   a->n = x->rank - 2u;
-  a->groups = 1;
-  if (tn_attr_get(&c->attrs, "groups")) TN_TRY(tn_rule_int(c, "groups", &a->groups));
+  TN_TRY(tn_rule_int(c, "groups", &a->groups));
   if (a->groups < 1) return tn_rule_fail(c, "groups is %lld", (long long)a->groups);
-  TN_TRY(tn_rule_ints(c, "stride", (int)a->n, 1, 1, a->stride, NULL));
-  TN_TRY(tn_rule_ints(c, "dilation", (int)a->n, 1, 1, a->dilation, NULL));
-  return tn_rule_dims_or(c, "padding", 2 * (int)a->n, 0, a->pad);
+  TN_TRY(tn_rule_ints(c, "stride", (int)a->n, 1, a->stride, NULL));
+  TN_TRY(tn_rule_ints(c, "dilation", (int)a->n, 1, a->dilation, NULL));
+  return tn_rule_dims(c, "padding", 2 * (int)a->n, a->pad, NULL);
 }
 
 /* dilation * (k - 1) + 1: how far one window reaches. */
@@ -61,7 +60,7 @@ tn_status tn_infer_CONVT(tn_infer_ctx *c) {
   int64_t extra[TN_MAX_RANK];
   tn_dim dim[TN_MAX_RANK];
   TN_TRY(read_attrs(c, &a));
-  TN_TRY(tn_rule_ints(c, "output_padding", (int)a.n, 0, 0, extra, NULL));
+  TN_TRY(tn_rule_ints(c, "output_padding", (int)a.n, 0, extra, NULL));
   TN_TRY(tn_rule_equal(c, x->dim[1], w->dim[0], "channels of x and of w"));
   if (tn_dim_is_const(w->dim[0]) && w->dim[0] % a.groups)
     return tn_rule_fail(c, "%lld input channels in %lld groups", (long long)w->dim[0], (long long)a.groups);
@@ -81,9 +80,9 @@ static tn_status read_nums(tn_eval_ctx *c, conv_nums *a) {
   int64_t pad[2 * TN_MAX_RANK];
   int n = c->in[0].rank - 2;
   a->groups = tn_attr_int(c->n, "groups", 1);
-  TN_TRY(tn_eval_dims(c, "stride", n, 1, a->stride, NULL));
-  TN_TRY(tn_eval_dims(c, "dilation", n, 1, a->dilation, NULL));
-  TN_TRY(tn_eval_dims(c, "padding", 2 * n, 0, pad, NULL));
+  TN_TRY(tn_eval_dims(c, "stride", a->stride, NULL));
+  TN_TRY(tn_eval_dims(c, "dilation", a->dilation, NULL));
+  TN_TRY(tn_eval_dims(c, "padding", pad, NULL));
   for (int i = 0; i < n; i++) a->lo[i] = pad[2 * i];
   return TN_OK;
 }

@@ -13,16 +13,15 @@ tn_status tn_infer_FULL(tn_infer_ctx *c) {
 }
 tn_status tn_eval_FULL(tn_eval_ctx *c) {
   tn_num v;
-  TN_TRY(tn_eval_number(c, "value", 0, (tn_dtype)c->out->dtype, &v));
+  TN_TRY(tn_eval_number(c, "value", (tn_dtype)c->out->dtype, &v));
   tn_k_full_ref(v, c->out);
   return TN_OK;
 }
 
-/* Absent, or a number that suits the dtype. */
+/* A number that suits the dtype. */
 static tn_status check_step(tn_infer_ctx *c, const char *name, tn_dtype t) {
   const tn_attr_val *v = tn_attr_get(&c->attrs, name);
-  if (!v) return TN_OK;
-  if (!tn_dtype_is_float(t) && v->kind != TN_AT_INT && v->kind != TN_AT_DIM)
+  if (!tn_dtype_is_float(t) && v && v->kind != TN_AT_INT && v->kind != TN_AT_DIM)
     return tn_rule_fail(c, "attribute '%s' is not an integer", name);
   return tn_rule_number(c, name);
 }
@@ -39,8 +38,8 @@ tn_status tn_infer_IOTA(tn_infer_ctx *c) {
 tn_status tn_eval_IOTA(tn_eval_ctx *c) {
   bool is_float = tn_dtype_is_float((tn_dtype)c->out->dtype);
   tn_num start, step;
-  TN_TRY(tn_eval_number(c, "start", 0, is_float ? TN_F64 : TN_I64, &start));
-  TN_TRY(tn_eval_number(c, "step", 1, is_float ? TN_F64 : TN_I64, &step));
+  TN_TRY(tn_eval_number(c, "start", is_float ? TN_F64 : TN_I64, &start));
+  TN_TRY(tn_eval_number(c, "step", is_float ? TN_F64 : TN_I64, &step));
   if (is_float) tn_k_iota_ref(start.f, step.f, 0, 0, c->out);
   else tn_k_iota_ref(0, 0, start.i, step.i, c->out);
   return TN_OK;

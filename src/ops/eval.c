@@ -17,24 +17,22 @@ tn_status tn_eval_dim(tn_diag *d, const tn_graph *g, tn_dim dim, const int64_t *
     return tn_fail(d, TN_E_ARG, "dim %s has no value or a negative one here", tn_dim_text(g->dims, dim).s);
   return TN_OK;
 }
-tn_status tn_eval_dims(tn_eval_ctx *c, const char *name, int n_def, int64_t def, int64_t *out, uint32_t *out_n) {
+tn_status tn_eval_dims(tn_eval_ctx *c, const char *name, int64_t *out, uint32_t *out_n) {
   tn_dim v[2 * TN_MAX_RANK];
   int n = tn_attr_dims(c->n, name, v, 2 * TN_MAX_RANK);
-  if (n < 0) {
-    for (n = 0; n < n_def; n++) v[n] = def;
-  }
+  if (n < 0) return tn_eval_fail(c, TN_E_VERIFY, "attribute '%s' is not a list of dims", name);
   for (int i = 0; i < n; i++) TN_TRY_WHILE(c->d, tn_eval_dim(c->d, c->g, v[i], c->sym, &out[i]), "reading '%s'", name);
   if (out_n) *out_n = (uint32_t)n;
   return TN_OK;
 }
-tn_status tn_eval_number(const tn_eval_ctx *c, const char *name, double def, tn_dtype t, tn_num *out) {
+tn_status tn_eval_number(const tn_eval_ctx *c, const char *name, tn_dtype t, tn_num *out) {
   const tn_attr_val *v = tn_attr_get(c->n, name);
   int64_t i = 0;
-  if (!v || v->kind == TN_AT_FLOAT) {
-    *out = tn_num_cast((tn_num){.f = v ? v->u.f : def}, TN_F64, t);
+  if (v && v->kind == TN_AT_FLOAT) {
+    *out = tn_num_cast((tn_num){.f = v->u.f}, TN_F64, t);
     return TN_OK;
   }
-  if (v->kind == TN_AT_DIM && !tn_dim_is_const(v->u.d)) { /* a symbol's value, of either sign */
+  if (v && v->kind == TN_AT_DIM && !tn_dim_is_const(v->u.d)) { /* a symbol's value, of either sign */
     if (tn_dim_eval(c->g->dims, v->u.d, c->sym, &i) != TN_OK)
       return tn_eval_fail(c, TN_E_ARG, "%s %s has no value here", name, tn_dim_text(c->g->dims, v->u.d).s);
   } else {

@@ -91,7 +91,7 @@ tn_status tn_infer_INDEX_PUT(tn_infer_ctx *c) {
 static tn_status int_dims(tn_eval_ctx *c, int *dims) {
   int64_t v[TN_MAX_RANK];
   uint32_t n;
-  TN_TRY(tn_eval_dims(c, "dims", 0, 0, v, &n));
+  TN_TRY(tn_eval_dims(c, "dims", v, &n));
   for (uint32_t i = 0; i < n; i++) dims[i] = (int)v[i];
   return TN_OK;
 }

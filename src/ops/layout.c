@@ -66,7 +66,7 @@ tn_status tn_infer_PERMUTE(tn_infer_ctx *c) {
 }
 tn_status tn_eval_PERMUTE(tn_eval_ctx *c) {
   int64_t perm[TN_MAX_RANK], from[TN_MAX_RANK], stride[TN_MAX_RANK];
-  TN_TRY(tn_eval_dims(c, "perm", 0, 0, perm, NULL));
+  TN_TRY(tn_eval_dims(c, "perm", perm, NULL));
   dense(c->in, from);
   for (int i = 0; i < c->out->rank; i++) stride[i] = from[perm[i]];
   return copy_view(c, 0, stride);
@@ -96,12 +96,12 @@ tn_status tn_infer_SLICE(tn_infer_ctx *c) {
   const tn_type *x = tn_rule_in(c, 0);
   tn_dims *t = c->g->dims;
   tn_dim dim[TN_MAX_RANK], start, size;
-  int64_t step = 1;
+  int64_t step;
   uint32_t axis;
   TN_TRY(tn_rule_axis(c, "dim", x->rank, &axis));
   TN_TRY(tn_rule_dims(c, "start", 1, &start, NULL));
   TN_TRY(tn_rule_dims(c, "size", 1, &size, NULL));
-  if (tn_attr_get(&c->attrs, "step")) TN_TRY(tn_rule_int(c, "step", &step));
+  TN_TRY(tn_rule_int(c, "step", &step));
   if (step < 1) return tn_rule_fail(c, "step is %lld, wants at least 1", (long long)step);
   /* last element read: start + (size - 1) * step; none when size is 0 */
   tn_dim last = tn_dim_add(t, start, tn_dim_mul(t, tn_dim_sub(t, size, 1), step));
@@ -115,7 +115,7 @@ tn_status tn_infer_SLICE(tn_infer_ctx *c) {
 tn_status tn_eval_SLICE(tn_eval_ctx *c) {
   int64_t stride[TN_MAX_RANK], start, step = tn_attr_int(c->n, "step", 1);
   int64_t axis = tn_attr_int(c->n, "dim", 0), size = c->out->shape[axis], n = c->in->shape[axis];
-  TN_TRY(tn_eval_dims(c, "start", 1, 0, &start, NULL));
+  TN_TRY(tn_eval_dims(c, "start", &start, NULL));
   if (size > 0 && (start >= n || (size - 1) > (n - 1 - start) / step))
     return tn_eval_fail(c, TN_E_ARG, "start %lld, size %lld, step %lld of %lld elements", (long long)start, (long long)size,
                         (long long)step, (long long)n);
@@ -136,7 +136,7 @@ tn_status tn_infer_FLIP(tn_infer_ctx *c) {
 tn_status tn_eval_FLIP(tn_eval_ctx *c) {
   int64_t dims[TN_MAX_RANK], stride[TN_MAX_RANK], offset = 0;
   uint32_t n;
-  TN_TRY(tn_eval_dims(c, "dims", 0, 0, dims, &n));
+  TN_TRY(tn_eval_dims(c, "dims", dims, &n));
   dense(c->in, stride);
   for (uint32_t i = 0; i < n; i++) {
     offset += (c->in->shape[dims[i]] - 1) * stride[dims[i]];
@@ -151,15 +151,15 @@ tn_status tn_infer_PAD(tn_infer_ctx *c) {
   tn_dim lo[TN_MAX_RANK], hi[TN_MAX_RANK];
   TN_TRY(tn_rule_dims(c, "lo", x->rank, lo, NULL));
   TN_TRY(tn_rule_dims(c, "hi", x->rank, hi, NULL));
-  if (tn_attr_get(&c->attrs, "value")) TN_TRY(tn_rule_number(c, "value"));
+  TN_TRY(tn_rule_number(c, "value"));
   for (uint32_t i = 0; i < x->rank; i++) lo[i] = tn_dim_add(c->g->dims, tn_dim_add(c->g->dims, x->dim[i], lo[i]), hi[i]);
   return tn_rule_result(c, x->dtype, x->rank, lo);
 }
 tn_status tn_eval_PAD(tn_eval_ctx *c) {
   int64_t lo[TN_MAX_RANK];
   tn_num value;
-  TN_TRY(tn_eval_dims(c, "lo", 0, 0, lo, NULL));
-  TN_TRY(tn_eval_number(c, "value", 0, (tn_dtype)c->out->dtype, &value));
+  TN_TRY(tn_eval_dims(c, "lo", lo, NULL));
+  TN_TRY(tn_eval_number(c, "value", (tn_dtype)c->out->dtype, &value));
   tn_k_pad_ref(c->in, lo, value, c->out);
   return TN_OK;
 }

@@ -60,7 +60,7 @@ tn_status tn_infer_TOPK(tn_infer_ctx *c) {
 tn_status tn_eval_TOPK(tn_eval_ctx *c) {
   int64_t axis = tn_attr_int(c->n, "dim", 0), k = c->out->shape[axis], n = c->in->shape[axis];
   if (k > n) return tn_eval_fail(c, TN_E_ARG, "k is %lld, dim %lld has %lld", (long long)k, (long long)axis, (long long)n);
-  return tn_eval_status(c, tn_k_topk(c->in, k, (int)axis, tn_attr_bool(c->n, "largest", true), &c->out[0], &c->out[1]));
+  return tn_eval_status(c, tn_k_topk(c->in, k, (int)axis, tn_attr_bool(c->n, "largest", false), &c->out[0], &c->out[1]));
 }
 
 tn_status tn_infer_LSTM(tn_infer_ctx *c) {
@@ -72,7 +72,7 @@ tn_status tn_infer_LSTM(tn_infer_ctx *c) {
     if (o->dtype != TN_F32 || o->rank != ranks[k])
       return tn_rule_fail(c, "operand %u is %s of rank %u, wants f32 of rank %u", k, tn_dtype_name(o->dtype), o->rank, ranks[k]);
   }
-  TN_TRY(tn_rule_dims_or(c, "hidden", 1, h0->dim[1], &hidden));
+  TN_TRY(tn_rule_dims(c, "hidden", 1, &hidden, NULL));
   tn_dim gates = tn_dim_mul(c->g->dims, hidden, 4);
   for (uint32_t k = 1; k < 5; k++) TN_TRY(tn_rule_equal(c, tn_rule_in(c, k)->dim[0], gates, "rows of weights and biases, 4 * hidden"));
   for (uint32_t k = 5; k < 7; k++) {

@@ -35,7 +35,9 @@ tn_eval_fn tn_eval_scalar;
 #undef TN_OP
 tn_eval_fn *tn_ops_evaluator(tn_op op);
 
-/* ---- helpers of shape rules (rule.c). All record what is wrong and return TN_E_ARG. ---- */
+/* ---- helpers of shape rules (rule.c). All record what is wrong and return TN_E_ARG. ----
+ * Attributes are those of the op's row, all there except booleans (absent = false): tn_rule_attrs has seen to it. */
+tn_status tn_rule_attrs(tn_infer_ctx *c);
 #define tn_rule_fail(c, fmt, ...) tn_fail((c)->d, TN_E_ARG, "%s: " fmt, (c)->name, __VA_ARGS__)
 static inline const tn_type *tn_rule_in(const tn_infer_ctx *c, uint32_t k) { return tn_typeof(c->g, c->in[k]); }
 /* Appends a result type; dims are copied. */
@@ -49,12 +51,10 @@ tn_status tn_rule_combiner(tn_infer_ctx *c, tn_combiner *out);
 tn_status tn_rule_number(tn_infer_ctx *c, const char *name);
 /* A required dim list without provably negative items; n_want < 0: any length up to TN_MAX_RANK. */
 tn_status tn_rule_dims(tn_infer_ctx *c, const char *name, int n_want, tn_dim *out, uint32_t *out_n);
-/* Same with every item a constant >= lo; absent: n_want items of `def` (def < 0: required). */
-tn_status tn_rule_ints(tn_infer_ctx *c, const char *name, int n_want, int64_t def, int64_t lo, int64_t *out, uint32_t *out_n);
+/* Same with every item a constant >= lo. */
+tn_status tn_rule_ints(tn_infer_ctx *c, const char *name, int n_want, int64_t lo, int64_t *out, uint32_t *out_n);
 /* Distinct constants in [0, rank). */
 tn_status tn_rule_axes(tn_infer_ctx *c, const char *name, uint32_t rank, int64_t *out, uint32_t *out_n);
-/* An optional dim list of n_want items, `def` when absent. */
-tn_status tn_rule_dims_or(tn_infer_ctx *c, const char *name, int n_want, tn_dim def, tn_dim *out);
 /* Fails unless d is a usable size: no overflow, not provably negative. `what` goes into the message. */
 tn_status tn_rule_size(tn_infer_ctx *c, tn_dim d, const char *what);
 tn_status tn_rule_equal(tn_infer_ctx *c, tn_dim a, tn_dim b, const char *what);
@@ -71,10 +71,10 @@ tn_text tn_shape_text(const tn_dims *t, uint32_t rank, const tn_dim *dim);
 
 /* ---- helpers of evaluators (eval.c) ---- */
 #define tn_eval_fail(c, code, fmt, ...) tn_fail((c)->d, (code), "%s: " fmt, tn_op_name((c)->n->op), __VA_ARGS__)
-/* Values of a dim list; absent: n_def items of `def`. Count in *out_n (may be NULL). */
-tn_status tn_eval_dims(tn_eval_ctx *c, const char *name, int n_def, int64_t def, int64_t *out, uint32_t *out_n);
-/* The number in attribute `name` (int, float, bool or dim; `def` when absent) as a value of dtype t. */
-tn_status tn_eval_number(const tn_eval_ctx *c, const char *name, double def, tn_dtype t, tn_num *out);
+/* Values of a dim list. Count in *out_n (may be NULL). */
+tn_status tn_eval_dims(tn_eval_ctx *c, const char *name, int64_t *out, uint32_t *out_n);
+/* The number in attribute `name` (int, float, bool or dim) as a value of dtype t. */
+tn_status tn_eval_number(const tn_eval_ctx *c, const char *name, tn_dtype t, tn_num *out);
 tn_status tn_eval_status(tn_eval_ctx *c, tn_status s);   /* puts words to a kernel's status */
 /* Value of a dim, >= 0. */
 tn_status tn_eval_dim(tn_diag *d, const tn_graph *g, tn_dim dim, const int64_t *sym, int64_t *out);

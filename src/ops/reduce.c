@@ -44,7 +44,7 @@ tn_status tn_eval_REDUCE(tn_eval_ctx *c) {
   bool reduced[TN_MAX_RANK] = {false};
   int64_t dims[TN_MAX_RANK];
   uint32_t n;
-  TN_TRY(tn_eval_dims(c, "dims", 0, 0, dims, &n));
+  TN_TRY(tn_eval_dims(c, "dims", dims, &n));
   for (uint32_t i = 0; i < n; i++) reduced[dims[i]] = true;
   tn_k_reduce_ref(combiner_of(c->n), c->in, reduced, c->out);
   return TN_OK;
@@ -74,11 +74,11 @@ tn_status tn_infer_WINDOW(tn_infer_ctx *c) {
   TN_TRY(tn_rule_combiner(c, &k));
   if (k >= TN_C_ARGMAX) return tn_rule_fail(c, "no window with %s", tn_combiner_name(k));
   TN_TRY(check_dtype(c, k, x->dtype));
-  TN_TRY(tn_rule_ints(c, "kernel", -1, -1, 1, kernel, &n));
+  TN_TRY(tn_rule_ints(c, "kernel", -1, 1, kernel, &n));
   if (n == 0 || n > x->rank) return tn_rule_fail(c, "kernel of %u dims over rank %u", n, x->rank);
-  TN_TRY(tn_rule_ints(c, "stride", (int)n, 1, 1, v, NULL));
-  TN_TRY(tn_rule_dims_or(c, "padding", 2 * (int)n, 0, pad));
-  TN_TRY(tn_rule_ints(c, "dilation", (int)n, 1, 1, v, NULL));
+  TN_TRY(tn_rule_ints(c, "stride", (int)n, 1, v, NULL));
+  TN_TRY(tn_rule_dims(c, "padding", 2 * (int)n, pad, NULL));
+  TN_TRY(tn_rule_ints(c, "dilation", (int)n, 1, v, NULL));
   TN_TRY(tn_rule_dims(c, "size", (int)n, size, NULL));
   for (uint32_t i = 0; i < x->rank; i++) dim[i] = i < x->rank - n ? x->dim[i] : size[i - (x->rank - n)];
   return tn_rule_result(c, x->dtype, x->rank, dim);
@@ -86,10 +86,10 @@ tn_status tn_infer_WINDOW(tn_infer_ctx *c) {
 tn_status tn_eval_WINDOW(tn_eval_ctx *c) {
   int64_t kernel[TN_MAX_RANK], stride[TN_MAX_RANK], dilation[TN_MAX_RANK], pad[2 * TN_MAX_RANK], lo[TN_MAX_RANK];
   uint32_t n;
-  TN_TRY(tn_eval_dims(c, "kernel", 0, 0, kernel, &n));
-  TN_TRY(tn_eval_dims(c, "stride", (int)n, 1, stride, NULL));
-  TN_TRY(tn_eval_dims(c, "padding", 2 * (int)n, 0, pad, NULL));
-  TN_TRY(tn_eval_dims(c, "dilation", (int)n, 1, dilation, NULL));
+  TN_TRY(tn_eval_dims(c, "kernel", kernel, &n));
+  TN_TRY(tn_eval_dims(c, "stride", stride, NULL));
+  TN_TRY(tn_eval_dims(c, "padding", pad, NULL));
+  TN_TRY(tn_eval_dims(c, "dilation", dilation, NULL));
   for (uint32_t i = 0; i < n; i++) lo[i] = pad[2 * i];
   tn_k_window_ref(combiner_of(c->n), c->in, (int)n, kernel, stride, lo, dilation, c->out);
   return TN_OK;

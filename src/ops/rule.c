@@ -48,6 +48,35 @@ tn_status tn_rule_result(tn_infer_ctx *c, tn_dtype t, uint32_t rank, const tn_di
 }
 
 /* ---- attributes ---- */
+/* Next "name:kind" of a row's list; false at the end. */
+static bool next_attr(const char **at, const char **name, size_t *n, char *kind) {
+  while (**at == ' ') ++*at;
+  if (!**at) return false;
+  *name = *at;
+  *n = strcspn(*at, ":");
+  *at += *n;
+  *kind = **at ? (*at)[1] : 0;
+  *at += strcspn(*at, " ");
+  return true;
+}
+tn_status tn_rule_attrs(tn_infer_ctx *c) {
+  const char *at = tn_op_attrs(c->op), *name;
+  size_t len;
+  char kind;
+  uint32_t n_found = 0;
+  while (next_attr(&at, &name, &len, &kind)) {
+    bool found = false;
+    for (uint32_t i = 0; i < c->attrs.n_attr && !found; i++) {
+      const char *given = c->attrs.attr[i].name;
+      found = strncmp(given, name, len) == 0 && !given[len];
+    }
+    if (!found && kind != 'b') return tn_rule_fail(c, "attribute '%.*s' is missing", (int)len, name);
+    n_found += found;
+  }
+  if (n_found < c->attrs.n_attr) return tn_rule_fail(c, "%u attributes, of which it knows %u: \"%s\"", c->attrs.n_attr, n_found, tn_op_attrs(c->op));
+  return TN_OK;
+}
+
 static const tn_attr_val *find(tn_infer_ctx *c, const char *name) { return tn_attr_get(&c->attrs, name); }
 
 static bool as_int(const tn_infer_ctx *c, const tn_attr_val *v, int64_t *out) {
@@ -56,8 +85,7 @@ static bool as_int(const tn_infer_ctx *c, const tn_attr_val *v, int64_t *out) {
 }
 tn_status tn_rule_int(tn_infer_ctx *c, const char *name, int64_t *out) {
   const tn_attr_val *v = find(c, name);
-  if (!v) return tn_rule_fail(c, "attribute '%s' is missing", name);
-  if (!as_int(c, v, out)) return tn_rule_fail(c, "attribute '%s' is not an integer", name);
+  if (!v || !as_int(c, v, out)) return tn_rule_fail(c, "attribute '%s' is not an integer", name);
   return TN_OK;
 }
 tn_status tn_rule_axis(tn_infer_ctx *c, const char *name, uint32_t rank, uint32_t *out) {
@@ -69,31 +97,28 @@ tn_status tn_rule_axis(tn_infer_ctx *c, const char *name, uint32_t rank, uint32_
 }
 tn_status tn_rule_dtype(tn_infer_ctx *c, const char *name, tn_dtype *out) {
   const tn_attr_val *v = find(c, name);
-  if (!v || v->kind != TN_AT_DTYPE) return tn_rule_fail(c, "attribute '%s' is %s", name, v ? "not a dtype" : "missing");
+  if (!v || v->kind != TN_AT_DTYPE) return tn_rule_fail(c, "attribute '%s' is not a dtype", name);
   if ((int)v->u.t < 0 || v->u.t >= TN_N_DTYPES) return tn_rule_fail(c, "dtype number %d", (int)v->u.t);
   *out = v->u.t;
   return TN_OK;
 }
 tn_status tn_rule_combiner(tn_infer_ctx *c, tn_combiner *out) {
   const char *s = tn_attr_str(&c->attrs, "combiner", NULL);
-  if (!s) return tn_rule_fail(c, "attribute '%s' is missing", "combiner");
-  if (!tn_combiner_find(s, strlen(s), out)) return tn_rule_fail(c, "no combiner '%s'", s);
+  if (!s || !tn_combiner_find(s, strlen(s), out)) return tn_rule_fail(c, "'%s' is not a combiner", s ? s : "");
   return TN_OK;
 }
 tn_status tn_rule_number(tn_infer_ctx *c, const char *name) {
   const tn_attr_val *v = find(c, name);
-  if (!v) return tn_rule_fail(c, "attribute '%s' is missing", name);
-  if (v->kind != TN_AT_INT && v->kind != TN_AT_FLOAT && v->kind != TN_AT_BOOL && v->kind != TN_AT_DIM)
+  if (!v || (v->kind != TN_AT_INT && v->kind != TN_AT_FLOAT && v->kind != TN_AT_BOOL && v->kind != TN_AT_DIM))
     return tn_rule_fail(c, "attribute '%s' is not a number", name);
   return TN_OK;
 }
 
 tn_status tn_rule_dims(tn_infer_ctx *c, const char *name, int n_want, tn_dim *out, uint32_t *out_n) {
-  if (!find(c, name)) return tn_rule_fail(c, "attribute '%s' is missing", name);
   tn_dim v[2 * TN_MAX_RANK + 1];
   int most = n_want > TN_MAX_RANK ? 2 * TN_MAX_RANK : TN_MAX_RANK;
   int n = tn_attr_dims(&c->attrs, name, v, most + 1);
-  if (n < 0) return tn_rule_fail(c, "attribute '%s' is not a list of dims", name);
+  if (n < 0) return tn_rule_fail(c, "attribute '%s' is not a list of dims, none negative", name);
   if (n > most) return tn_rule_fail(c, "attribute '%s' has over %d items", name, most);
   if (n_want >= 0 && n != n_want) return tn_rule_fail(c, "attribute '%s' has %d items, wants %d", name, n, n_want);
   for (int i = 0; i < n; i++) {
@@ -103,19 +128,9 @@ tn_status tn_rule_dims(tn_infer_ctx *c, const char *name, int n_want, tn_dim *ou
   if (out_n) *out_n = (uint32_t)n;
   return TN_OK;
 }
-tn_status tn_rule_dims_or(tn_infer_ctx *c, const char *name, int n_want, tn_dim def, tn_dim *out) {
-  if (find(c, name)) return tn_rule_dims(c, name, n_want, out, NULL);
-  for (int i = 0; i < n_want; i++) out[i] = def;
-  return TN_OK;
-}
-tn_status tn_rule_ints(tn_infer_ctx *c, const char *name, int n_want, int64_t def, int64_t lo, int64_t *out, uint32_t *out_n) {
+tn_status tn_rule_ints(tn_infer_ctx *c, const char *name, int n_want, int64_t lo, int64_t *out, uint32_t *out_n) {
   tn_dim v[2 * TN_MAX_RANK];
   uint32_t n = 0;
-  if (!find(c, name) && def >= 0 && n_want >= 0) {
-    for (int i = 0; i < n_want; i++) out[i] = def;
-    if (out_n) *out_n = (uint32_t)n_want;
-    return TN_OK;
-  }
   TN_TRY(tn_rule_dims(c, name, n_want, v, &n));
   for (uint32_t i = 0; i < n; i++) {
     if (!tn_dim_is_const(v[i]))
@@ -128,7 +143,7 @@ tn_status tn_rule_ints(tn_infer_ctx *c, const char *name, int n_want, int64_t de
 }
 tn_status tn_rule_axes(tn_infer_ctx *c, const char *name, uint32_t rank, int64_t *out, uint32_t *out_n) {
   bool seen[TN_MAX_RANK] = {false};
-  TN_TRY(tn_rule_ints(c, name, -1, -1, 0, out, out_n));
+  TN_TRY(tn_rule_ints(c, name, -1, 0, out, out_n));
   for (uint32_t i = 0; i < *out_n; i++) {
     if (out[i] >= (int64_t)rank) return tn_rule_fail(c, "%s[%u] is %lld, rank is %u", name, i, (long long)out[i], rank);
     if (seen[out[i]]) return tn_rule_fail(c, "%s names dim %lld twice", name, (long long)out[i]);

@@ -31,6 +31,7 @@ tn_status tn_ops_infer(tn_diag *d, tn_graph *g, tn_op op, const tn_ref *in, uint
   c.attrs.op = op;
   c.attrs.attr = (tn_attr *)(uintptr_t)attr; /* read only: tn_attr_get takes a const node */
   c.attrs.n_attr = (uint16_t)n_attr;
+  if (tn_op_cls(op) != TN_CLS_STRUCT) TN_TRY(tn_rule_attrs(&c));
   TN_TRY(rows[op].infer(&c));
   *out_n = c.n_out;
   return TN_OK;
