@@ -211,7 +211,7 @@ tn_dim tn_dim_floordiv(tn_dims *t, tn_dim a, tn_dim b) {
   tn_mark m = tn_arena_mark(&t->scratch);
   work w = {a, b, 0, 1};
   tn_dim out = TN_DIM_BAD;
-  for (int steps = 0; steps < 64 && w.a != TN_DIM_BAD && w.base != TN_DIM_BAD; steps++) {
+  for (int steps = 0; steps < 64 && w.a != TN_DIM_BAD && w.b != TN_DIM_BAD && w.base != TN_DIM_BAD; steps++) {
     int64_t x, c, k;
     tn_dim q, r, f;
     bool b_const = tn_dim_as_int(t, w.b, &c);
@@ -289,7 +289,7 @@ tn_dim tn_dim_mod(tn_dims *t, tn_dim a, tn_dim b) {
   if (bad_operands(t, a, b) || b == 0) return TN_DIM_BAD;
   tn_mark m = tn_arena_mark(&t->scratch);
   tn_dim out = TN_DIM_BAD, base = 0, scale = 1;
-  for (int steps = 0; steps < 64 && a != TN_DIM_BAD && base != TN_DIM_BAD && scale != TN_DIM_BAD; steps++) {
+  for (int steps = 0; steps < 64 && a != TN_DIM_BAD && b != TN_DIM_BAD && base != TN_DIM_BAD && scale != TN_DIM_BAD; steps++) {
     int64_t x, c, k;
     tn_dim q, r, f;
     bool b_const = tn_dim_as_int(t, b, &c);

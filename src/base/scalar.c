@@ -179,7 +179,7 @@ static double eval_float(tn_scalar_op op, const tn_num *x) {
     case TN_S_ERF: return erf(a);
     case TN_S_ERFC: return erfc(a);
     case TN_S_SIGMOID: return 1 / (1 + exp(-a));
-    case TN_S_RELU: return a > 0 || isnan(a) ? a : 0;
+    case TN_S_RELU: return a < 0 ? 0 : a; /* keeps NaN and -0, as torch does */
     case TN_S_ADD: return a + b;
     case TN_S_SUB: return a - b;
     case TN_S_MUL: return a * b;

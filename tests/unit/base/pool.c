@@ -144,7 +144,7 @@ static void test_cost(void **state) {
   (void)state;
   tn_pool *p = tn_pool_create(2);
   uint64_t best = UINT64_MAX;
-  for (int rep = 0; rep < 200; rep++) {
+  for (int rep = 0; rep < 50; rep++) {
     uint64_t t0 = tn_now_ns();
     for (int i = 0; i < 10; i++) {
       atomic_int here = 0;
@@ -153,7 +153,7 @@ static void test_cost(void **state) {
     uint64_t each = (tn_now_ns() - t0) / 10;
     best = each < best ? each : best;
   }
-  print_message("fork-join with both of 2 threads taking part: %llu ns (best of 200 means of 10)\n", (unsigned long long)best);
+  print_message("fork-join with both of 2 threads taking part: %llu ns (best of 50 means of 10)\n", (unsigned long long)best);
   tn_pool_destroy(p);
 }
 
