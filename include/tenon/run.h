@@ -37,11 +37,13 @@ TN_API void tn_run_destroy(tn_run *r);
  *  @return TN_E_ARG: message names input, dim, wanted and found; TN_E_NOMEM. */
 TN_API tn_status tn_run_bind(tn_run *r, const tn_tensor *in, const uint64_t *key);
 /** Shape and strides of output i for the bound sizes (pointers valid until the next bind). data is NULL, except for an output that is a view of
- *  an input, where it is the address inside that input and tn_run_out_alias gives the input's number. */
+ *  an input, where it is the address inside that input and tn_run_out_alias gives the input's number; exec does not touch it.
+ *  An output that is a size is a scalar TN_I64 whose data holds the value already (tn_run_out_alias: -1). One that is nothing has dtype -1. */
 TN_API tn_status tn_run_out(tn_run *r, uint32_t i, tn_tensor *out);
 TN_API int32_t tn_run_out_alias(const tn_run *r, uint32_t i);   /**< input number, or -1 */
 /** Runs the plan. out: [n_out] caller-owned memory with the shapes and strides of tn_run_out (64-byte alignment is best, not needed).
- *  Mutated inputs are written in place. TN_E_INDEX: an index tensor pointed outside its table; outputs undefined. No allocation after the first run of a size. */
+ *  Entries of outputs that are views of inputs, sizes or nothing are not looked at (a size is also stored where data points, if not NULL).
+ *  out must not overlap inputs. Mutated inputs are written in place. TN_E_INDEX: an index tensor pointed outside its table; outputs undefined. No allocation after the first run of a size. */
 TN_API tn_status tn_run_exec(tn_run *r, tn_tensor *out);
 /** Text of the last error of this run; never NULL; valid until the next call on it. */
 TN_API const char *tn_run_error(const tn_run *r);

@@ -2,8 +2,6 @@
  * Pools are published with compare-and-swap instead of a lock, so a fork in another thread's middle leaves nothing locked. */
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
-#include "device/cpu/cpuid.h"
 #include "device/device.h"
 
 #define TN_DEVICE(name) extern const tn_device_api tn_device_##name;
@@ -36,17 +34,6 @@ tn_pool *tn_device_pool(int n_threads) {
   if (atomic_compare_exchange_strong(&pools[n_threads], &p, mine)) return mine;
   tn_pool_destroy(mine);
   return p;
-}
-
-int tn_device_cores(void) {
-  static _Atomic int cores;
-  int n = atomic_load(&cores);
-  if (n) return n;
-  tn_target t;
-  n = tn_cpu_detect(&t) == TN_OK ? (int)t.cores : (int)sysconf(_SC_NPROCESSORS_ONLN);
-  if (n < 1) n = 1;
-  atomic_store(&cores, n);
-  return n;
 }
 
 const void *tn_device_zeros(void) {

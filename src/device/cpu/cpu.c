@@ -1,7 +1,10 @@
 /* The cpu device: kernels are machine code of this process. Loading maps an object (elf.c); launching shares blocks out
  * over the process-wide pool. Memory is plain host memory. The run time usually takes the entry and drives the pool
  * itself, with scratch it keeps between runs; launch() is for everyone else (tuner, conformance suite). */
+#include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
+#include "cpuid.h"
 #include "device/device.h"
 #include "elf_int.h"
 
@@ -9,6 +12,17 @@ struct tn_device { int unused; };
 struct tn_code { tn_elf elf; };
 
 static struct tn_device the_cpu;
+
+int tn_device_cores(void) {
+  static _Atomic int cores;
+  int n = atomic_load(&cores);
+  if (n) return n;
+  tn_target t;
+  n = tn_cpu_detect(&t) == TN_OK ? (int)t.cores : (int)sysconf(_SC_NPROCESSORS_ONLN);
+  if (n < 1) n = 1;
+  atomic_store(&cores, n);
+  return n;
+}
 
 static tn_status cpu_open(tn_device **out, char *why, size_t why_n) {
   if (why_n) why[0] = 0;
