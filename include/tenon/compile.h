@@ -1,0 +1,47 @@
+/* Compiling: from a captured graph to a program. Needs libtenon (LLVM inside). Stand-alone with status.h and run.h; C11 and C++. */
+#ifndef TENON_COMPILE_H
+#define TENON_COMPILE_H
+#include <stddef.h>
+#include "tenon/status.h"
+#include "tenon/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tn_compile_options {
+  uint32_t struct_size;       /**< set by tn_compile_options_init */
+  int32_t threads;            /**< compile threads; 0 = usable cores */
+  const char *profile;        /**< gate profile: "default" (NULL) or "dvm" */
+  const char *isa;            /**< highest instruction set: NULL = the machine's; "avx2", "avx512", "amx" */
+  const char *passes;         /**< NULL, or changes to the default list: "-fuse,-cse" */
+  const char *dump_dir;       /**< NULL, or folder for every level as text (also TENON_DUMP) */
+  int32_t fail_on_fallback;   /**< nonzero: any fallback is TN_E_UNSUPPORTED */
+  int32_t allow_host_calls;   /**< nonzero: unknown ops become host calls; zero: they are TN_E_UNSUPPORTED naming op and node */
+} tn_compile_options;
+TN_API void tn_compile_options_init(tn_compile_options *o);
+
+typedef struct tn_compiled tn_compiled;   /**< result of a compile: program, report, messages; also of a failed one (messages only) */
+
+/** Compiles an FX graph in the JSON form of docs/fx.md. Never NULL in *out unless TN_E_NOMEM; the caller destroys it.
+ *  Errors: TN_E_PARSE (JSON), TN_E_UNSUPPORTED (names op and node), TN_E_VERIFY, TN_E_INTERNAL. */
+TN_API tn_status tn_compile_fx(const char *json, size_t n, const tn_compile_options *o, tn_compiled **out);
+/** Compiles graph text (docs/ir.md) in the same way. */
+TN_API tn_status tn_compile_text(const char *text, size_t n, const tn_compile_options *o, tn_compiled **out);
+TN_API const tn_program *tn_compiled_program(const tn_compiled *c);     /**< NULL after a failure; lives as long as c */
+TN_API const char *tn_compiled_error(const tn_compiled *c);             /**< "" when fine */
+/** JSON report: {"nodes":[{name,target,where,fate,detail,gates:[..4]}], "stages":[{name,ms,nodes_in,nodes_out}], "kernels":[..], "plan":text,
+ *  "host_calls":[{"target","node","args":{..}}]} ; owned by c. */
+TN_API const char *tn_compiled_report(const tn_compiled *c);
+TN_API void tn_compiled_destroy(tn_compiled *c);
+
+/** Graph text through named passes ("decompose,fold,fuse" or "default"); result text is malloc'ed with *out_text (free with tn_text_free). */
+TN_API tn_status tn_opt_text(const char *text, size_t n, const char *passes, char **out_text, char *error, size_t error_n);
+TN_API void tn_text_free(char *s);
+/** Names of framework ops with a decomposition, one per line; static storage. */
+TN_API const char *tn_aten_names(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

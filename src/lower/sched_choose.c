@@ -1,0 +1,566 @@
+/* sched_choose.c: a schedule by rules over axis roles. Never asks for an op: only which accesses are contiguous along which axis, which axes are
+ * shared by all stages, and how big they are.
+ *
+ * 1. Axes that every access steps through as one are merged.
+ * 2. Stages get a level: the number of reductions below them on the longest path. Each level is one loop (stages with equal axes); outputs join
+ *    the last loop they need when axes agree, else they get a loop of their own at the end.
+ * 3. Each loop picks its vector axis by the cost of its accesses, then its row axis (reuse of vector operands) and the tile R x N.
+ * 4. One loop: blocks over its spatial axes. Several: blocks over the axes common to all; the innermost common axis is walked in steps around all loops.
+ * Frozen operands that are strided along the vector axis are packed once; others are copied to scratch per block (cache stages). */
+#include <string.h>
+#include "lower/lower_int.h"
+
+typedef struct cs {
+  tn_diag *d; tn_arena *a; tn_kdef *k; tn_kan *an; const tn_target *t; int threads;
+  tn_ksched *s;
+  uint8_t *level; uint32_t *loads; /* scratch */
+} cs;
+
+static int64_t ext_or(const cs *c, uint32_t a, int64_t def) { int64_t v; return tn_dim_as_int(c->k->dims, c->an->extent[a], &v) ? v : def; }
+static bool fits(uint32_t m, uint32_t a) { return m >> a & 1; }
+#define DYN 512 /* assumed size of a symbolic axis */
+
+/* ---- walking what a loop evaluates ---- */
+typedef struct use { cs *c; void (*f)(void *u, tn_kx_id x); void *u; uint64_t seen_stage; } use;
+static void enter(use *w, tn_kx_id root);
+static void enter_node(void *u, tn_kx_id x) {
+  use *w = u;
+  const tn_kx *e = &w->c->k->x[x];
+  w->f(w->u, x);
+  if (e->op == TN_KX_STAGE && w->c->s->keep[e->ref] == TN_KEEP_INLINE && !w->c->k->stage[e->ref].n_red && e->ref < 64 && !(w->seen_stage >> e->ref & 1)) {
+    w->seen_stage |= 1ull << e->ref;
+    enter(w, w->c->k->stage[e->ref].root);
+  }
+}
+static void enter(use *w, tn_kx_id root) { (void)tn_kan_walk(w->c->an, root, enter_node, w); }
+static void walk_loop(cs *c, const tn_kloop *L, void (*f)(void *u, tn_kx_id x), void *u) {
+  use w = {c, f, u, 0};
+  for (uint32_t i = 0; i < L->n_stage; i++) enter(&w, c->k->stage[L->stage[i]].root);
+}
+
+/* ---- levels ---- */
+typedef struct lv { cs *c; uint8_t max; } lv;
+static void lv_node(void *u, tn_kx_id x) {
+  lv *v = u;
+  const tn_kx *e = &v->c->k->x[x];
+  if (e->op == TN_KX_STAGE && v->c->level[e->ref] > v->max) v->max = v->c->level[e->ref];
+}
+
+/* ---- vector axis ---- */
+typedef struct vc { cs *c; uint32_t axis, all; double cost; bool red; bool has_rows; } vc;
+static void vc_node(void *u, tn_kx_id x) {
+  vc *v = u;
+  cs *c = v->c;
+  const tn_kx *e = &c->k->x[x];
+  if (e->op != TN_KX_LOAD) return;
+  const tn_lin *l = &c->an->load[x];
+  uint32_t deps = tn_kan_deps(c->an, x);
+  double w = deps == v->all ? 1 : 0.6;
+  int64_t one;
+  if (!fits(deps, v->axis)) v->cost += 0.3 * w;
+  else if (fits(l->opq_deps, v->axis)) v->cost += 8 * w;
+  else if (l->coef[v->axis] == 0 || (tn_dim_as_int(c->k->dims, l->coef[v->axis], &one) && one == 1)) v->cost += w;
+  else if (c->k->param[e->ref].frozen && !v->red) v->cost += w;
+  else v->cost += (v->has_rows && !v->red ? 2.2 : 7) * w;
+}
+
+static uint32_t mask_of(const uint8_t *a, uint32_t n) { uint32_t m = 0; for (uint32_t i = 0; i < n; i++) m |= 1u << a[i]; return m; }
+
+static uint32_t data_lanes(cs *c, const tn_kloop *L) {
+  uint32_t bytes = 4;
+  for (uint32_t i = 0; i < L->n_stage; i++) {
+    const tn_kstage *s = &c->k->stage[L->stage[i]];
+    uint32_t z = (uint32_t)tn_dtype_size((tn_dtype)(s->n_red ? c->k->x[s->root].dtype : s->dtype));
+    if (z > bytes) bytes = z;
+  }
+  return c->t->vector_bits / 8 / bytes;
+}
+
+static bool contraction(cs *c, const tn_kloop *L) { /* a sum of products whose factors depend on different axes */
+  for (uint32_t i = 0; i < L->n_stage; i++) {
+    const tn_kstage *s = &c->k->stage[L->stage[i]];
+    const tn_kx *r = &c->k->x[s->root];
+    if (s->n_red && s->combiner == TN_C_SUM && r->op == TN_KX_SCALAR && r->sop == TN_S_MUL && tn_kan_deps(c->an, r->arg[0]) != tn_kan_deps(c->an, r->arg[1])) return true;
+  }
+  return false;
+}
+
+static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red) {
+  double best = 1e300;
+  uint32_t lanes = data_lanes(c, L);
+  L->v_axis = -1;
+  L->lanes = L->nv = 1;
+  int64_t rows = 1;
+  bool con = contraction(c, L);
+  for (uint32_t a = 0; a < c->k->n_axis; a++) {
+    if (!fits(spatial | red, a)) continue;
+    rows = 1;
+    for (uint32_t b = 0; b < c->k->n_axis; b++) if (b != a && fits(spatial, b)) rows *= ext_or(c, b, 64);
+    vc v = {c, a, spatial | red, 0, fits(red, a), con && rows >= 8};
+    bool argred = false;
+    for (uint32_t i = 0; i < L->n_stage; i++) {
+      const tn_kstage *s = &c->k->stage[L->stage[i]];
+      if (s->n_red == 0) { /* stores */
+        int64_t one;
+        if (s->out >= 0) {
+          const tn_lin *l = &c->an->store[L->stage[i]];
+          if (fits(l->opq_deps, a)) v.cost += 8;
+          else if (fits(spatial, a)) v.cost += l->coef[a] == 0 ? 1.5 : tn_dim_as_int(c->k->dims, l->coef[a], &one) && one == 1 ? 1.5 : 8;
+        }
+      } else if (s->n_red > 1 && (s->combiner == TN_C_ARGMAX || s->combiner == TN_C_ARGMIN)) argred = true;
+    }
+    if (argred && fits(red, a)) continue;
+    walk_loop(c, L, vc_node, &v);
+    if (v.red) v.cost += con ? 2 : 0.5;
+    int64_t e = ext_or(c, a, DYN), used = (e + lanes - 1) / lanes * lanes;
+    double cost = v.cost * (double)used / (double)(e > 0 ? e : 1);
+    if (e < lanes) cost += 0.2;
+    if (cost < best) { best = cost; L->v_axis = (int8_t)a; }
+  }
+  if (L->v_axis < 0) return;
+  L->lanes = (uint8_t)lanes;
+  L->v_red = fits(red, (uint32_t)L->v_axis);
+}
+
+typedef struct ex { cs *c; uint32_t n, heavy; } ex;
+static void ex_node(void *u, tn_kx_id x) {
+  ex *e = u;
+  const tn_kx *n = &e->c->k->x[x];
+  e->n++;
+  if (n->op != TN_KX_SCALAR || !tn_dtype_is_float((tn_dtype)n->dtype)) return;
+  switch (n->sop) {
+  case TN_S_ADD: case TN_S_SUB: case TN_S_MUL: case TN_S_DIV: case TN_S_MAX: case TN_S_MIN: case TN_S_NEG: case TN_S_ABS: case TN_S_SQRT: case TN_S_RELU: case TN_S_SELECT:
+  case TN_S_RECIPROCAL: case TN_S_FLOOR: case TN_S_CEIL: break;
+  default: e->heavy++;
+  }
+}
+
+/* Row axis: a spatial axis on which some vector operand of the reduction does not depend (it is loaded once for all rows). */
+typedef struct rw { cs *c; uint32_t v, cand; double gain[TN_DEF_MAX_AXES]; } rw;
+static void rw_node(void *u, tn_kx_id x) {
+  rw *r = u;
+  if (r->c->k->x[x].op != TN_KX_LOAD) return;
+  uint32_t deps = tn_kan_deps(r->c->an, x);
+  const tn_lin *l = &r->c->an->load[x];
+  for (uint32_t a = 0; a < r->c->k->n_axis; a++) {
+    if (!fits(r->cand, a)) continue;
+    if (fits(deps, r->v) && !fits(deps, a)) r->gain[a] += 1;
+    int64_t one;
+    if (fits(deps, r->v) && fits(deps, a) && !(tn_dim_as_int(r->c->k->dims, l->coef[r->v], &one) && one <= 1) && tn_dim_as_int(r->c->k->dims, l->coef[a], &one) && one == 1)
+      r->gain[a] += 0.5; /* strided along the vector, contiguous along rows: a transposing tile */
+  }
+}
+
+static void choose_tile(cs *c, tn_kloop *L, uint32_t spatial) {
+  uint32_t regs = c->t->n_vector_regs;
+  L->r_axis = -1;
+  L->rows = 1;
+  if (L->v_axis < 0) return;
+  int64_t N = ext_or(c, (uint32_t)L->v_axis, 0), vecs = N ? (N + L->lanes - 1) / L->lanes : 64;
+  bool has_red = L->n_red > 0;
+  if (L->v_red) { L->nv = (uint8_t)(vecs >= 4 ? 4 : vecs >= 2 ? 2 : 1); return; }
+  rw r = {.c = c, .v = (uint32_t)L->v_axis, .cand = spatial & ~(1u << L->v_axis)};
+  for (uint32_t i = 0; i < c->s->n_share; i++) if (c->s->share[i].block == 1) r.cand &= ~(1u << c->s->share[i].axis);
+  for (uint32_t i = 0; i < c->s->n_par; i++) if (c->s->par[i].block == 1) r.cand &= ~(1u << c->s->par[i].axis);
+  walk_loop(c, L, rw_node, &r);
+  double best = 0.4;
+  for (uint32_t a = 0; a < c->k->n_axis; a++) {
+    double g = r.gain[a] * (ext_or(c, a, DYN) >= 4 ? 1 : 0.6);
+    if (fits(r.cand, a) && (g > best || (g == best && L->r_axis >= 0 && ext_or(c, a, DYN) > ext_or(c, (uint32_t)L->r_axis, DYN)))) { best = g; L->r_axis = (int8_t)a; }
+  }
+  if (!has_red) {
+    ex e = {c, 0, 0};
+    walk_loop(c, L, ex_node, &e);
+    bool transposing = L->r_axis >= 0 && best < 1;
+    if (transposing) { int64_t m = ext_or(c, (uint32_t)L->r_axis, DYN); L->rows = (uint8_t)(m < 16 ? m : 16); L->nv = 1; return; }
+    L->r_axis = -1;
+    int64_t nv = e.heavy > 2 || e.n > 60 ? 1 : e.heavy ? 2 : 4;
+    L->nv = (uint8_t)(vecs < nv ? (vecs < 1 ? 1 : vecs) : nv);
+    return;
+  }
+  /* registers: R*N accumulators + N vectors + a broadcast; least waste first, then the squarest tile */
+  int64_t M = L->r_axis >= 0 ? ext_or(c, (uint32_t)L->r_axis, 0) : 1;
+  uint32_t budget = regs == 32 ? 29 : 14;
+  double score = -1;
+  for (uint32_t nv = 1; nv <= (regs == 32 ? 4u : 2u); nv++) {
+    if ((int64_t)nv > vecs && nv > 1) break;
+    for (uint32_t R = 1; R <= 14; R++) {
+      if (R * nv + nv > budget || (M && (int64_t)R > M) || (L->r_axis < 0 && R > 1)) break;
+      double wn = N ? (double)vecs / (double)((vecs + nv - 1) / nv * nv) : 1, wr = M ? (double)M / (double)((M + R - 1) / R * R) : 1;
+      double load = (double)(R * nv) / (0.5 * (R * nv) + 0.5 * (R + nv)); /* FMA ports against load ports */
+      double lat = R * nv >= 10 ? 1 : (double)(R * nv) / 10;
+      double sc = wn * wr * (load > 1 ? 1 + 0.15 * (load - 1) : load) * lat;
+      if (sc > score + 1e-9) { score = sc; L->nv = (uint8_t)nv; L->rows = (uint8_t)R; }
+    }
+  }
+  if (L->r_axis < 0 && !M) M = 1;
+  if (L->rows <= 1 && L->r_axis < 0) { /* no row axis: more vectors hide the latency */
+    uint32_t nv = (uint32_t)(vecs < 8 ? vecs : 8);
+    L->nv = (uint8_t)(nv < 1 ? 1 : nv);
+  }
+  if (L->rows <= 1) L->r_axis = -1;
+}
+
+/* ---- packing and caching of strided vector operands ---- */
+typedef struct pk { cs *c; const tn_kloop *L; tn_kx_id cache; } pk;
+static void pk_node(void *u, tn_kx_id x) {
+  pk *p = u;
+  cs *c = p->c;
+  const tn_kx *e = &c->k->x[x];
+  if (e->op != TN_KX_LOAD || p->L->v_axis < 0 || p->L->v_red || !p->L->n_red) return;
+  const tn_lin *l = &c->an->load[x];
+  uint32_t deps = tn_kan_deps(c->an, x), red = mask_of(p->L->red, p->L->n_red);
+  int64_t one;
+  if (!fits(deps, (uint32_t)p->L->v_axis) || !(deps & red) || (p->L->r_axis >= 0 && fits(deps, (uint32_t)p->L->r_axis)) || l->n_opq || e->guard) return;
+  bool unit = tn_dim_as_int(c->k->dims, l->coef[p->L->v_axis], &one) && one == 1;
+  bool frozen = c->k->param[e->ref].frozen;
+  if (frozen) { /* packed when every load of the parameter has this form: one load only */
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < c->k->n_x; i++) n += c->k->x[i].op == TN_KX_LOAD && c->k->x[i].ref == e->ref;
+    bool all_const = true;
+    for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(deps, a)) all_const &= tn_dim_is_const(c->an->extent[a]);
+    int64_t K = 1;
+    for (uint32_t i = 0; i < p->L->n_red; i++) K *= ext_or(c, p->L->red[i], 1);
+    if (n == 1 && all_const && l->base == 0 && (!unit || K >= 32)) { c->s->pack[e->ref] = true; return; }
+  }
+  if (!unit && p->L->r_axis >= 0) p->cache = x;
+}
+
+/* New stage = the load; its readers read the stage. Axes: the load's own. Needs constant sizes but for one axis. */
+static tn_status cache_load(cs *c, tn_kx_id x, uint32_t *out_stage) {
+  tn_kdef *k = c->k;
+  uint32_t deps = c->an->deps[x];
+  tn_kstage s = {.name = "cache", .dtype = k->x[x].dtype, .root = x, .out = -1};
+  for (uint32_t a = 0; a < k->n_axis; a++) if (fits(deps, a)) s.axis[s.n_axis++] = (uint8_t)a;
+  /* insert first: stages are in topological order */
+  uint32_t id = tn_kdef_add_stage(k, s);
+  tn_kx_id sx = id == UINT32_MAX ? 0 : tn_kx_stage(k, id);
+  if (!sx) return tn_fail(c->d, TN_E_NOMEM, "cache stage of %s", k->name);
+  /* rewrite readers: rebuild roots that mention x */
+  tn_kx_id *map = TN_NEW(c->a, tn_kx_id, k->n_x);
+  if (!map) return tn_fail(c->d, TN_E_NOMEM, "cache stage of %s", k->name);
+  uint32_t n = k->n_x;
+  for (uint32_t i = 1; i < n; i++) {
+    map[i] = i;
+    if (i == x) { map[i] = sx; continue; }
+    const tn_kx e = k->x[i];
+    if (e.op == TN_KX_SCALAR && (map[e.arg[0]] != e.arg[0] || (e.arg[1] && map[e.arg[1]] != e.arg[1]) || (e.arg[2] && map[e.arg[2]] != e.arg[2])))
+      map[i] = tn_kx_scalar(k, (tn_scalar_op)e.sop, map[e.arg[0]], e.arg[1] ? map[e.arg[1]] : 0, e.arg[2] ? map[e.arg[2]] : 0);
+    if (e.op == TN_KX_CAST && map[e.arg[0]] != e.arg[0]) map[i] = tn_kx_cast(k, map[e.arg[0]], (tn_dtype)e.dtype);
+    if (!map[i]) return tn_fail(c->d, TN_E_NOMEM, "cache stage of %s", k->name);
+  }
+  for (uint32_t i = 0; i < k->n_stage; i++) if (i != id) k->stage[i].root = map[k->stage[i].root];
+  *out_stage = id;
+  return TN_OK;
+}
+
+/* ---- loops ---- */
+static tn_status levels(cs *c) {
+  /* stages are in topological order except cache stages, which depend on nothing */
+  for (uint32_t s = 0; s < c->k->n_stage; s++) {
+    lv v = {c, 0};
+    if (!tn_kan_walk(c->an, c->k->stage[s].root, lv_node, &v)) return tn_fail(c->d, TN_E_NOMEM, "levels");
+    c->level[s] = (uint8_t)(v.max + (c->k->stage[s].n_red > 0));
+  }
+  return TN_OK;
+}
+
+typedef struct cnt { cs *c; uint32_t stage; bool hit; } cnt;
+static void cnt_node(void *u, tn_kx_id x) { cnt *k = u; if (k->c->k->x[x].op == TN_KX_STAGE && k->c->k->x[x].ref == k->stage) k->hit = true; }
+static bool loop_reads(cs *c, const tn_kloop *L, uint32_t stage) { cnt k = {c, stage, false}; walk_loop(c, L, cnt_node, &k); return k.hit; }
+
+static bool is_cache(cs *c, uint32_t s) { return c->k->stage[s].out < 0 && !c->k->stage[s].n_red && c->s->keep[s] == TN_KEEP_SCRATCH && c->k->x[c->k->stage[s].root].op == TN_KX_LOAD; }
+
+static tn_status make_loops(cs *c) {
+  tn_kdef *k = c->k;
+  tn_ksched *s = c->s;
+  s->n_loop = 0;
+  uint32_t maxl = 0;
+  for (uint32_t i = 0; i < k->n_stage; i++) if (c->level[i] > maxl) maxl = c->level[i];
+  for (uint32_t i = 0; i < k->n_stage; i++) { /* cache stages: before everything */
+    if (!is_cache(c, i)) continue;
+    tn_kloop *L = &s->loop[s->n_loop++];
+    memset(L, 0, sizeof *L);
+    L->outer = true;
+    L->stage[L->n_stage++] = (uint8_t)i;
+  }
+  for (uint32_t l = 1; l <= maxl; l++)
+    for (uint32_t i = 0; i < k->n_stage; i++) {
+      if (c->level[i] != l || !k->stage[i].n_red) continue;
+      uint32_t ax = tn_kan_axes(c->an, i), rd = tn_kan_red(c->an, i);
+      tn_kloop *L = NULL;
+      for (uint32_t j = 0; j < s->n_loop && !L; j++) {
+        uint32_t f = s->loop[j].stage[0];
+        if (!s->loop[j].outer && c->level[f] == l && tn_kan_axes(c->an, f) == ax && tn_kan_red(c->an, f) == rd && s->loop[j].n_stage < TN_LOOP_MAX_STAGES) L = &s->loop[j];
+      }
+      if (!L) { L = &s->loop[s->n_loop++]; memset(L, 0, sizeof *L); for (uint32_t j = 0; j < k->stage[i].n_red; j++) { uint32_t a = k->stage[i].red[j]; if (fits(rd, a)) L->red[L->n_red++] = (uint8_t)a; } }
+      L->stage[L->n_stage++] = (uint8_t)i;
+    }
+  for (uint32_t i = 0; i < k->n_stage; i++) { /* outputs */
+    if (k->stage[i].out < 0) continue;
+    uint32_t ax = tn_kan_axes(c->an, i);
+    tn_kloop *L = NULL;
+    for (uint32_t j = 0; j < s->n_loop; j++) {
+      tn_kloop *q = &s->loop[j];
+      uint32_t f = q->stage[0];
+      if (q->outer || q->n_stage >= TN_LOOP_MAX_STAGES || c->level[f] < c->level[i] || tn_kan_axes(c->an, f) != ax) continue;
+      if (c->level[f] == c->level[i] && k->stage[f].n_red) { /* all the reductions it reads must be in this loop or below */
+        bool ok = true;
+        for (uint32_t z = 0; z < s->n_loop; z++)
+          if (z != j && !s->loop[z].outer && s->loop[z].n_red && c->level[s->loop[z].stage[0]] == c->level[i]) { tn_kloop one = {0}; one.stage[one.n_stage++] = (uint8_t)i; for (uint32_t y = 0; y < s->loop[z].n_stage; y++) if (loop_reads(c, &one, s->loop[z].stage[y])) ok = z < j; }
+        if (!ok) continue;
+      }
+      L = q;
+    }
+    if (!L) { if (s->n_loop >= k->n_stage + 1) return tn_fail(c->d, TN_E_INTERNAL, "too many loops"); L = &s->loop[s->n_loop++]; memset(L, 0, sizeof *L); }
+    L->stage[L->n_stage++] = (uint8_t)i;
+  }
+  return TN_OK;
+}
+
+static uint32_t loop_spatial(cs *c, const tn_kloop *L) { return tn_kan_axes(c->an, L->stage[0]); }
+
+static void set_order(cs *c, tn_kloop *L, uint32_t spatial) { /* vector axis outermost when rows reuse its operands, else innermost; rows innermost */
+  L->n_order = 0;
+  uint32_t fixed = 0;
+  for (uint32_t i = 0; i < c->s->n_par; i++) if (c->s->par[i].block == 1) fixed |= 1u << c->s->par[i].axis;
+  if (!L->outer) for (uint32_t i = 0; i < c->s->n_share; i++) if (c->s->share[i].block == 1) fixed |= 1u << c->s->share[i].axis;
+  spatial &= ~fixed;
+  bool v_sp = L->v_axis >= 0 && !L->v_red, first = v_sp && L->n_red;
+  if (first) L->order[L->n_order++] = (uint8_t)L->v_axis;
+  for (uint32_t a = 0; a < c->k->n_axis; a++)
+    if (fits(spatial, a) && !(v_sp && (int)a == L->v_axis) && (int)a != L->r_axis) L->order[L->n_order++] = (uint8_t)a;
+  if (L->r_axis >= 0) L->order[L->n_order++] = (uint8_t)L->r_axis;
+  if (v_sp && !first) L->order[L->n_order++] = (uint8_t)L->v_axis;
+}
+
+static void order_red(tn_kloop *L) { /* a vectorised reduction axis goes innermost */
+  if (!L->v_red) return;
+  for (uint32_t i = 0; i + 1 < L->n_red; i++)
+    if (L->red[i] == (uint8_t)L->v_axis) { L->red[i] = L->red[i + 1]; L->red[i + 1] = (uint8_t)L->v_axis; }
+}
+
+static void add_par(tn_ksched *s, uint32_t axis, int64_t block) { s->par[s->n_par++] = (tn_kpar){(uint8_t)axis, block < 1 ? 1 : block}; }
+static int64_t ceil_to(int64_t v, int64_t m) { return (v + m - 1) / m * m; }
+
+/* Work of one element of the loop in rough cycles per 16 lanes; enough for cutting blocks. */
+static double loop_work(cs *c, const tn_kloop *L) { ex e = {c, 0, 0}; walk_loop(c, L, ex_node, &e); return 1 + e.n * 0.25 + e.heavy * 4; }
+
+static void one_loop(cs *c, tn_kloop *L) {
+  tn_ksched *s = c->s;
+  uint32_t sp = loop_spatial(c, L);
+  if (L->v_axis < 0 && !sp) return;
+  double red = 1;
+  for (uint32_t i = 0; i < L->n_red; i++) red *= (double)ext_or(c, L->red[i], DYN);
+  double total = red;
+  for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(sp, a)) total *= (double)ext_or(c, a, DYN);
+  double work = total * loop_work(c, L) / L->lanes;
+  if (work < 8000) { /* a few microseconds: one block, run by the caller */
+    for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(sp, a) && !tn_dim_is_const(c->an->extent[a])) { add_par(s, a, (int)a == L->v_axis ? 4096 : 64); }
+    return;
+  }
+  bool tiled = L->n_red && L->v_axis >= 0 && !L->v_red;
+  int64_t T = (int64_t)L->lanes * L->nv, R = L->rows;
+  if (!tiled) {
+    /* blocks of about 16 Ki cycles: outer axes one by one, then a piece of the axis where it is reached */
+    uint32_t list[TN_DEF_MAX_AXES], n = 0;
+    for (uint32_t i = 0; i < L->n_order; i++) list[n++] = L->order[i];
+    double inner = work, target = work / (c->threads * 8.0);
+    if (target < 6000) target = 6000;
+    if (target > 200000) target = 200000;
+    for (uint32_t i = 0; i < n; i++) {
+      int64_t e = ext_or(c, list[i], DYN);
+      double each = inner / (double)e;
+      if (each >= target && (int)list[i] != L->v_axis && (int)list[i] != L->r_axis) { add_par(s, list[i], 1); inner = each; continue; }
+      int64_t blk = (int64_t)(target / each) + 1;
+      if ((int)list[i] == L->v_axis) blk = ceil_to(blk, T);
+      if ((int)list[i] == L->r_axis) blk = ceil_to(blk, R);
+      if (blk < e || !tn_dim_is_const(c->an->extent[list[i]])) add_par(s, list[i], blk);
+      break;
+    }
+    return;
+  }
+  /* a register-tiled reduction: panels of the vector axis stay in L2 while rows pass by */
+  uint32_t v = (uint32_t)L->v_axis;
+  int64_t N = ext_or(c, v, DYN), M = L->r_axis >= 0 ? ext_or(c, (uint32_t)L->r_axis, DYN) : 1, K = (int64_t)red;
+  double outer = 1;
+  for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(sp, a) && a != v && (int)a != L->r_axis) outer *= (double)ext_or(c, a, DYN);
+  int64_t jb = ceil_to(N, T), ib = ceil_to(M, R);
+  int64_t l2 = c->t->l2_bytes ? (int64_t)c->t->l2_bytes : 1 << 20;
+  while (jb > T && jb * K * 4 > l2 * 3 / 8) jb = ceil_to(jb / 2, T);
+  while (ib > R && ib * K * 4 > l2 / 2) ib = ceil_to(ib / 2, R);
+  /* the other spatial axes: one position a block, from the outside, while a block stays worth its while */
+  double each = work;
+  uint32_t rest[TN_DEF_MAX_AXES], n = 0;
+  for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(sp, a) && a != v && (int)a != L->r_axis) rest[n++] = a;
+  double want = c->threads * 6.0;
+  double blocks = 1;
+  for (uint32_t i = 0; i < n; i++) {
+    int64_t e = ext_or(c, rest[i], DYN);
+    if (blocks >= want && tn_dim_is_const(c->an->extent[rest[i]])) break;
+    double left = each / (double)e;
+    if (left >= 20000) { add_par(s, rest[i], 1); blocks *= (double)e; each = left; continue; }
+    int64_t blk = (int64_t)((double)e * 20000 / each) + 1;
+    if (blocks * (double)e / (double)blk > want) blk = (int64_t)(blocks * (double)e / want) + 1;
+    if (blk >= e && tn_dim_is_const(c->an->extent[rest[i]])) break;
+    add_par(s, rest[i], blk);
+    blocks *= (double)((e + blk - 1) / blk);
+    break;
+  }
+  (void)outer;
+  #define N_BLOCKS (blocks * (double)((M + ib - 1) / ib) * (double)((N + jb - 1) / jb))
+  for (int i = 0; i < 20 && N_BLOCKS < want; i++) {
+    double per = work / N_BLOCKS;
+    if (per < 16000) break;
+    int64_t ni = ceil_to((ib + 1) / 2, R), nj = ceil_to((jb + 1) / 2, T);
+    bool can_i = ni < ib, can_j = nj < jb;
+    if (!can_i && !can_j) break;
+    if (can_i && (!can_j || ib / R >= jb / T)) ib = ni; else jb = nj;
+  }
+  if (L->r_axis >= 0 && (ib < M || !tn_dim_is_const(c->an->extent[L->r_axis]))) add_par(s, (uint32_t)L->r_axis, ib);
+  if (jb < N || !tn_dim_is_const(c->an->extent[v])) add_par(s, v, jb);
+}
+
+static uint32_t common_axes(cs *c) {
+  uint32_t m = UINT32_MAX;
+  for (uint32_t i = 0; i < c->s->n_loop; i++) if (!c->s->loop[i].outer) m &= loop_spatial(c, &c->s->loop[i]);
+  return m;
+}
+
+static void many_loops(cs *c, bool any_tiled) {
+  tn_ksched *s = c->s;
+  uint32_t com = common_axes(c);
+  double work = 0;
+  for (uint32_t i = 0; i < s->n_loop; i++) {
+    tn_kloop *L = &s->loop[i];
+    double w = loop_work(c, L) / c->t->vector_bits * 32;
+    uint32_t m = loop_spatial(c, L) | mask_of(L->red, L->n_red);
+    for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(m, a)) w *= (double)ext_or(c, a, DYN);
+    work += w;
+  }
+  int last = -1;
+  for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(com, a)) last = (int)a;
+  double target = work / (c->threads * 8.0);
+  if (target < 6000) target = 6000;
+  if (target > 300000) target = 300000;
+  for (uint32_t a = 0; a < c->k->n_axis; a++) {
+    if (!fits(com, a)) continue;
+    int64_t e = ext_or(c, a, DYN);
+    double each = work / (double)e;
+    if ((int)a != last && (each >= target || any_tiled)) { add_par(s, a, 1); work = each; continue; }
+    if ((int)a != last) { /* everything inside is small: share it position by position */
+      int64_t blk = (int64_t)(target / each) + 1;
+      add_par(s, a, blk < e ? blk : e);
+      s->share[s->n_share++] = (tn_kpar){(uint8_t)a, 1};
+      work = each * (double)blk;
+      continue;
+    }
+    int64_t step = any_tiled ? 16 : 1, blk = (int64_t)(target / each) + 1;
+    bool vec = false; /* a loop is vectorised along it: whole vectors, no steps */
+    for (uint32_t i = 0; i < s->n_loop; i++) vec |= s->loop[i].v_axis == (int)a && !s->loop[i].outer;
+    if (vec) { add_par(s, a, ceil_to(blk, 64)); continue; }
+    if (step > e) step = e;
+    blk = ceil_to(blk < 1 ? 1 : blk, step);
+    if (blk > e && tn_dim_is_const(c->an->extent[a])) blk = e;
+    add_par(s, a, blk);
+    if (blk > step || (step > 1 && blk >= step)) s->share[s->n_share++] = (tn_kpar){(uint8_t)a, step};
+    else if (blk > 1) s->share[s->n_share++] = (tn_kpar){(uint8_t)a, 1};
+  }
+}
+
+tn_status tn_sched_choose(tn_diag *d, tn_arena *arena, const tn_kdef *kc, const tn_target *t, int threads, tn_ksched **out) {
+  tn_kdef *k = (tn_kdef *)(uintptr_t)kc; /* cache stages are added to it */
+  cs *c = TN_NEW(arena, cs, 1);
+  if (!c) return tn_fail(d, TN_E_NOMEM, "schedule of %s", k->name);
+  *c = (cs){.d = d, .a = arena, .k = k, .t = t, .threads = threads < 1 ? 1 : threads};
+  uint32_t cap = k->n_stage + 8;
+  tn_ksched *s = c->s = TN_NEW(arena, tn_ksched, 1);
+  c->level = TN_NEW(arena, uint8_t, cap);
+  if (!s || !c->level) return tn_fail(d, TN_E_NOMEM, "schedule of %s", k->name);
+  s->keep = TN_NEW(arena, uint8_t, cap);
+  s->pack = TN_NEW(arena, bool, k->n_param + 1);
+  s->loop = TN_NEW(arena, tn_kloop, cap + 1);
+  if (!s->keep || !s->pack || !s->loop) return tn_fail(d, TN_E_NOMEM, "schedule of %s", k->name);
+  for (int round = 0;; round++) {
+    TN_TRY(tn_kan_make(d, arena, k, &c->an));
+    s->n_keep = k->n_stage;
+    s->n_pack = k->n_param;
+    s->n_merge = s->n_par = s->n_share = 0;
+    s->grain = 1;
+    memset(s->pack, 0, sizeof(bool) * k->n_param);
+    for (bool again = true; again;) {
+      again = false;
+      for (uint32_t a = 0; a < k->n_axis && !again; a++)
+        for (uint32_t b = 0; b < k->n_axis && !again; b++)
+          if (c->an->extent[a] != 1 && c->an->extent[b] != 1 && tn_kan_merge(c->an, a, b)) {
+            s->merge_from[s->n_merge] = (uint8_t)a;
+            s->merge_to[s->n_merge++] = (uint8_t)b;
+            again = true;
+          }
+    }
+    TN_TRY(levels(c));
+    TN_TRY(make_loops(c));
+    /* an expensive value read by several loops is kept while the first of them reduces over it */
+    for (uint32_t i = 0; i < k->n_stage; i++) {
+      if (k->stage[i].out >= 0 || k->stage[i].n_red || is_cache(c, i)) continue;
+      int first = -1, n = 0;
+      for (uint32_t j = 0; j < s->n_loop; j++) if (loop_reads(c, &s->loop[j], i)) { if (first < 0) first = (int)j; n++; }
+      if (n < 2) continue;
+      tn_kloop *L = &s->loop[first];
+      if ((loop_spatial(c, L) | mask_of(L->red, L->n_red)) != tn_kan_axes(c->an, i) || !L->n_red || L->n_stage >= TN_LOOP_MAX_STAGES) continue;
+      s->keep[i] = TN_KEEP_SCRATCH;
+      for (uint32_t j = L->n_stage++; j > 0; j--) L->stage[j] = L->stage[j - 1];
+      L->stage[0] = (uint8_t)i;
+      /* the first stage names the loop's spatial axes: keep a reduction first */
+      L->stage[0] = L->stage[1];
+      L->stage[1] = (uint8_t)i;
+    }
+    uint32_t n_main = 0;
+    bool any_tiled = false;
+    for (uint32_t i = 0; i < s->n_loop; i++) {
+      tn_kloop *L = &s->loop[i];
+      choose_vector(c, L, loop_spatial(c, L), mask_of(L->red, L->n_red));
+      order_red(L);
+      if (!L->outer) n_main++;
+      if (!L->outer && L->n_red && contraction(c, L) && !L->v_red) any_tiled = true;
+    }
+    if (n_main > 1) many_loops(c, any_tiled);
+    for (uint32_t i = 0; i < s->n_loop; i++) {
+      tn_kloop *L = &s->loop[i];
+      uint32_t sp = loop_spatial(c, L);
+      choose_tile(c, L, sp);
+      set_order(c, L, sp);
+    }
+    if (n_main == 1) {
+      tn_kloop *L = &s->loop[s->n_loop - 1];
+      one_loop(c, L);
+      for (uint32_t i = 0; i < s->n_loop; i++) set_order(c, &s->loop[i], loop_spatial(c, &s->loop[i]));
+    }
+    pk p = {c, NULL, 0};
+    for (uint32_t i = 0; i < s->n_loop && !p.cache; i++) { p.L = &s->loop[i]; walk_loop(c, p.L, pk_node, &p); }
+    if (!p.cache || round >= 4) break;
+    uint32_t st;
+    TN_TRY(cache_load(c, p.cache, &st));
+    if (st + 1 >= cap) return tn_fail(d, TN_E_INTERNAL, "too many cache stages");
+    memset(s->keep, 0, cap);
+    for (uint32_t i = 0; i < k->n_stage; i++) s->keep[i] = k->stage[i].out < 0 && !k->stage[i].n_red && k->x[k->stage[i].root].op == TN_KX_LOAD ? TN_KEEP_SCRATCH : TN_KEEP_INLINE;
+  }
+  /* where reductions live: a register when only their own loop and the fixed axes see them, else scratch */
+  uint32_t fixed = 0;
+  for (uint32_t i = 0; i < s->n_par; i++) if (s->par[i].block == 1) fixed |= 1u << s->par[i].axis;
+  for (uint32_t i = 0; i < s->n_share; i++) if (s->share[i].block == 1) fixed |= 1u << s->share[i].axis;
+  for (uint32_t i = 0; i < k->n_stage; i++) {
+    if (k->stage[i].out >= 0) { s->keep[i] = TN_KEEP_OUT; continue; }
+    if (!k->stage[i].n_red) continue;
+    uint32_t readers = 0, own = 0;
+    for (uint32_t j = 0; j < s->n_loop; j++) {
+      bool in = false;
+      for (uint32_t q = 0; q < s->loop[j].n_stage; q++) in |= s->loop[j].stage[q] == i;
+      if (in) own = j;
+    }
+    for (uint32_t j = 0; j < s->n_loop; j++) if (j != own && loop_reads(c, &s->loop[j], i)) readers++;
+    s->keep[i] = readers == 0 || !(tn_kan_axes(c->an, i) & ~fixed) ? TN_KEEP_REG : TN_KEEP_SCRATCH;
+  }
+  *out = s;
+  return TN_OK;
+}
