@@ -196,7 +196,7 @@ tn_status tn_graph_compact(tn_diag *d, tn_graph *g) { return compact(d, g, 0); }
 uint32_t *tn_graph_uses(tn_arena *scratch, const tn_graph *g) {
   uint32_t *use = TN_NEW(scratch, uint32_t, g->n_values);
   if (!use) return NULL;
-#define COUNT(r) use[tn_graph_resolve(g, r).id]++
+#define COUNT(r) do { uint32_t v_ = tn_graph_resolve(g, r).id; if (v_ < g->n_values) use[v_]++; } while (0)
   for (uint32_t i = 1; i < g->n_nodes; i++)
     for (uint32_t k = 0; !g->node[i].dead && k < g->node[i].n_in; k++) COUNT(g->node[i].in[k]);
   for (uint32_t i = 0; i < g->n_outputs; i++)
