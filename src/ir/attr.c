@@ -12,10 +12,10 @@ const tn_attr_val *tn_attr_get(const tn_node *n, const char *name) {
 
 static bool val_int(const tn_attr_val *v, int64_t *out) {
   switch (v->kind) {
-  case TN_AT_INT: *out = v->u.i; return true;
-  case TN_AT_BOOL: *out = v->u.b; return true;
-  case TN_AT_DIM: *out = v->u.d; return tn_dim_is_const(v->u.d);
-  default: return false;
+    case TN_AT_INT: *out = v->u.i; return true;
+    case TN_AT_BOOL: *out = v->u.b; return true;
+    case TN_AT_DIM: *out = v->u.d; return tn_dim_is_const(v->u.d);
+    default: return false;
   }
 }
 
@@ -44,9 +44,12 @@ const char *tn_attr_str(const tn_node *n, const char *name, const char *def) {
 }
 
 static bool val_dim(const tn_attr_val *v, tn_dim *out) {
-  if (v->kind == TN_AT_DIM) *out = v->u.d;
-  else if (v->kind == TN_AT_INT && v->u.i >= 0) *out = v->u.i;
-  else return false;
+  if (v->kind == TN_AT_DIM)
+    *out = v->u.d;
+  else if (v->kind == TN_AT_INT && v->u.i >= 0)
+    *out = v->u.i;
+  else
+    return false;
   return *out != TN_DIM_BAD;
 }
 
@@ -87,22 +90,23 @@ tn_attr tn_mk_dims(tn_graph *g, const char *name, const tn_dim *d, uint32_t n) {
 static tn_status val_copy(tn_graph *g, const tn_attr_val *from, bool dims, tn_attr_val *to) {
   *to = *from;
   switch (from->kind) {
-  case TN_AT_INT:
-    if (!dims || from->u.i >= 0 || from->u.i == INT64_MIN) return TN_OK; /* the last has no dim: left for the verifier to refuse */
-    to->kind = TN_AT_DIM;
-    to->u.d = tn_dim_int(g->dims, from->u.i);
-    return to->u.d == TN_DIM_BAD ? TN_E_NOMEM : TN_OK;
-  case TN_AT_STR:
-    to->u.s = tn_arena_strdup(g->arena, from->u.s ? from->u.s : "");
-    return to->u.s ? TN_OK : TN_E_NOMEM;
-  case TN_AT_LIST:
-    if (from->u.list.n == 0) { to->u.list.item = NULL; return TN_OK; }
-    if (!from->u.list.item) return TN_E_NOMEM;
-    to->u.list.item = TN_NEW(g->arena, tn_attr_val, from->u.list.n);
-    if (!to->u.list.item) return TN_E_NOMEM;
-    for (uint32_t i = 0; i < from->u.list.n; i++) TN_TRY(val_copy(g, &from->u.list.item[i], dims, &to->u.list.item[i]));
-    return TN_OK;
-  default: return TN_OK;
+    case TN_AT_INT:
+      if (!dims || from->u.i >= 0 || from->u.i == INT64_MIN) return TN_OK; /* the last has no dim: left for the verifier to refuse */
+      to->kind = TN_AT_DIM;
+      to->u.d = tn_dim_int(g->dims, from->u.i);
+      return to->u.d == TN_DIM_BAD ? TN_E_NOMEM : TN_OK;
+    case TN_AT_STR: to->u.s = tn_arena_strdup(g->arena, from->u.s ? from->u.s : ""); return to->u.s ? TN_OK : TN_E_NOMEM;
+    case TN_AT_LIST:
+      if (from->u.list.n == 0) {
+        to->u.list.item = NULL;
+        return TN_OK;
+      }
+      if (!from->u.list.item) return TN_E_NOMEM;
+      to->u.list.item = TN_NEW(g->arena, tn_attr_val, from->u.list.n);
+      if (!to->u.list.item) return TN_E_NOMEM;
+      for (uint32_t i = 0; i < from->u.list.n; i++) TN_TRY(val_copy(g, &from->u.list.item[i], dims, &to->u.list.item[i]));
+      return TN_OK;
+    default: return TN_OK;
   }
 }
 

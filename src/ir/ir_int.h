@@ -19,7 +19,7 @@ tn_status tn_attr_copy(tn_graph *g, tn_op op, const tn_attr *from, uint32_t n, t
 
 /* Names that stand without quotes in text: a letter or '_' first, then also digits and the characters of `more`. */
 bool tn_ir_plain_name(const char *s, const char *more);
-#define TN_IR_NAME_MORE "_./"     /* %values, @graphs */
+#define TN_IR_NAME_MORE "_./" /* %values, @graphs */
 #define TN_IR_ATTR_MORE "_."
 #define TN_IR_TARGET_MORE "_.:"
 /* Words that mean something as an attribute value, so a dim with this text is written dim(...). */

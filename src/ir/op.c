@@ -4,13 +4,16 @@
 #include <string.h>
 #include "ir/ir_int.h"
 
-#define TN_SCALAR(id, text, arity, result, domain) \
-  _Static_assert((int)TN_OP_##id == (int)TN_S_##id, "scalar " text " has two numbers");
+#define TN_SCALAR(id, text, arity, result, domain) _Static_assert((int)TN_OP_##id == (int)TN_S_##id, "scalar " text " has two numbers");
 #include "base/scalar.def"
 #undef TN_SCALAR
 _Static_assert((int)TN_OP_INPUT == (int)TN_N_SCALARS, "ops.def must follow the scalars");
 
-typedef struct op_row { const char *text, *attrs; tn_op_class cls; int lo, hi, out; } op_row;
+typedef struct op_row {
+  const char *text, *attrs;
+  tn_op_class cls;
+  int lo, hi, out;
+} op_row;
 
 static const op_row rows[TN_N_OPS] = {
 #define TN_SCALAR(id, text, arity, result, domain) {text, "", TN_CLS_ELTWISE, arity, arity, 1},

@@ -8,21 +8,43 @@
 #include <string.h>
 #include "ir/parse_int.h"
 
-typedef struct named_type { const char *name; /* NULL = a number */ uint32_t number; size_t at; tn_type type; } named_type;
-typedef struct sym_range { const char *name; int64_t lo, hi; } sym_range;
-typedef struct signature { bool given; uint32_t n, cap; struct signature_out { tn_type type; bool is_dim, is_none; size_t at; } *out; } signature;
+typedef struct named_type {
+  const char *name; /* NULL = a number */
+  uint32_t number;
+  size_t at;
+  tn_type type;
+} named_type;
+typedef struct sym_range {
+  const char *name;
+  int64_t lo, hi;
+} sym_range;
+typedef struct signature {
+  bool given;
+  uint32_t n, cap;
+  struct signature_out {
+    tn_type type;
+    bool is_dim, is_none;
+    size_t at;
+  } * out;
+} signature;
 
 typedef struct parser {
   tn_scan scan;
   tn_graph *root;
   /* Arrays that are filled, copied out and reused. Between a fill and its copy no body is read, so nothing nests in them;
    * list items do nest and are used as a stack. */
-  named_type *res; uint32_t n_res, cap_res;
-  tn_ref *in; uint32_t n_in, cap_in;
-  tn_attr *attr; uint32_t n_attr, cap_attr;
-  tn_attr_val *item; uint32_t n_item, cap_item;
-  sym_range *range; uint32_t n_range, cap_range;
-  uint32_t max_prov; size_t max_prov_at;
+  named_type *res;
+  uint32_t n_res, cap_res;
+  tn_ref *in;
+  uint32_t n_in, cap_in;
+  tn_attr *attr;
+  uint32_t n_attr, cap_attr;
+  tn_attr_val *item;
+  uint32_t n_item, cap_item;
+  sym_range *range;
+  uint32_t n_range, cap_range;
+  uint32_t max_prov;
+  size_t max_prov_at;
 } parser;
 
 typedef struct scope {
@@ -94,11 +116,22 @@ static tn_status val_word(parser *p, tn_attr_val *out) {
     out->kind = TN_AT_FLOAT;
     return tn_scan_to_double(s, at, n, &out->u.f);
   }
-  if (IS("none")) { out->kind = TN_AT_NONE; return TN_OK; }
-  if (IS("true") || IS("false")) { out->kind = TN_AT_BOOL; out->u.b = IS("true"); return TN_OK; }
+  if (IS("none")) {
+    out->kind = TN_AT_NONE;
+    return TN_OK;
+  }
+  if (IS("true") || IS("false")) {
+    out->kind = TN_AT_BOOL;
+    out->u.b = IS("true");
+    return TN_OK;
+  }
 #undef IS
-  if (tn_dtype_parse(w, n, &out->u.t)) { out->kind = TN_AT_DTYPE; return TN_OK; }
-  if (tn_ir_reserved_word(w, n)) return tn_scan_fail(s, at, "'%.*s' is no value here (none, true, false, nan; a symbol of that name: dim(%.*s))", (int)n, w, (int)n, w);
+  if (tn_dtype_parse(w, n, &out->u.t)) {
+    out->kind = TN_AT_DTYPE;
+    return TN_OK;
+  }
+  if (tn_ir_reserved_word(w, n))
+    return tn_scan_fail(s, at, "'%.*s' is no value here (none, true, false, nan; a symbol of that name: dim(%.*s))", (int)n, w, (int)n, w);
   out->kind = TN_AT_DIM;
   if (n > 5 && memcmp(w, "dim(", 4) == 0 && w[n - 1] == ')') return tn_scan_dim_text(s, at + 4, n - 5, &out->u.d);
   return tn_scan_dim_text(s, at, n, &out->u.d);
@@ -110,15 +143,15 @@ static tn_status val(parser *p, tn_attr_val *out, int depth) {
   tn_scan_blank(s);
   size_t open = s->at;
   switch (tn_scan_peek(s)) {
-  case '"': out->kind = TN_AT_STR; return tn_scan_string(s, &out->u.s);
-  case '$': {
-    s->at++;
-    if (tn_scan_word(s, "-") == 0) return tn_scan_fail(s, s->at, "expected the number of an input after '$'");
-    out->kind = TN_AT_REF;
-    return tn_scan_u32(s, "an input's number", &out->u.ref);
-  }
-  case '[': break;
-  default: return val_word(p, out);
+    case '"': out->kind = TN_AT_STR; return tn_scan_string(s, &out->u.s);
+    case '$': {
+      s->at++;
+      if (tn_scan_word(s, "-") == 0) return tn_scan_fail(s, s->at, "expected the number of an input after '$'");
+      out->kind = TN_AT_REF;
+      return tn_scan_u32(s, "an input's number", &out->u.ref);
+    }
+    case '[': break;
+    default: return val_word(p, out);
   }
   if (depth == TN_IR_MAX_LIST_DEPTH) return tn_scan_fail(s, open, "lists nested deeper than %d", TN_IR_MAX_LIST_DEPTH);
   s->at++;
@@ -324,7 +357,8 @@ static tn_status mutate(parser *p, scope *sc) {
 
 static tn_status check_signature(parser *p, scope *sc, const signature *sig, size_t at) {
   const tn_graph *g = sc->g;
-  if (sig->n != g->n_outputs) return tn_scan_fail(&p->scan, at, "%u results are returned, the head of the graph lists %u", g->n_outputs, sig->n);
+  if (sig->n != g->n_outputs)
+    return tn_scan_fail(&p->scan, at, "%u results are returned, the head of the graph lists %u", g->n_outputs, sig->n);
   for (uint32_t i = 0; i < sig->n; i++) {
     const tn_output *o = &g->output[i];
     bool same = o->is_dim == sig->out[i].is_dim && o->is_none == sig->out[i].is_none;
@@ -374,8 +408,10 @@ static tn_status sym(parser *p) {
   TN_TRY(tn_scan_want(s, '[', "before the range"));
   TN_TRY(tn_scan_i64(s, "the lower end", &r.lo));
   TN_TRY(tn_scan_want(s, ',', "between the ends"));
-  if (tn_scan_keyword(s, "inf")) r.hi = INT64_MAX;
-  else TN_TRY(tn_scan_i64(s, "the upper end", &r.hi));
+  if (tn_scan_keyword(s, "inf"))
+    r.hi = INT64_MAX;
+  else
+    TN_TRY(tn_scan_i64(s, "the upper end", &r.hi));
   TN_TRY(tn_scan_want(s, ']', "after the range"));
   if (r.lo > r.hi) return tn_scan_fail(s, at, "range of %.60s is empty: %lld > %lld", r.name, (long long)r.lo, (long long)r.hi);
   if (!TN_PUSH_ROOM(s->a, p->range, p->n_range, p->cap_range)) return tn_scan_nomem(s);
@@ -409,7 +445,8 @@ static tn_status src(parser *p) {
     TN_TRY(tn_scan_want(s, '=', "after gates"));
     for (int k = 0; k < 4; k++, s->at++) {
       int c = tn_scan_peek(s);
-      if (c != '-' && c != 'p' && c != 'f') return tn_scan_fail(s, s->at, "gates are four letters out of p (pass), f (fail), - (not asked)");
+      if (c != '-' && c != 'p' && c != 'f')
+        return tn_scan_fail(s, s->at, "gates are four letters out of p (pass), f (fail), - (not asked)");
       r.gate[k] = c == 'p' ? TN_GATE_PASS : c == 'f' ? TN_GATE_FAIL : TN_GATE_NA;
     }
   }
@@ -516,10 +553,14 @@ static tn_status scope_body(parser *p, scope *sc, signature *sig) {
     tn_scan_lines(s);
     size_t at = s->at;
     if (tn_scan_keyword(s, top ? "return" : "yield")) return ret(p, sc, sig, at);
-    if (tn_scan_keyword(s, "mutate")) TN_TRY(mutate(p, sc));
-    else if (top && tn_scan_keyword(s, "sym")) TN_TRY(sym(p));
-    else if (top && tn_scan_keyword(s, "src")) TN_TRY(src(p));
-    else TN_TRY(node(p, sc));
+    if (tn_scan_keyword(s, "mutate"))
+      TN_TRY(mutate(p, sc));
+    else if (top && tn_scan_keyword(s, "sym"))
+      TN_TRY(sym(p));
+    else if (top && tn_scan_keyword(s, "src"))
+      TN_TRY(src(p));
+    else
+      TN_TRY(node(p, sc));
     tn_scan_blank(s);
     int c = tn_scan_peek(s);
     if (c == '}') return tn_scan_fail(s, s->at, "'}' before '%s'", top ? "return" : "yield");
@@ -543,7 +584,8 @@ static tn_status graph(parser *p, scope *sc) {
   TN_TRY(scope_body(p, sc, &sig));
   tn_scan_lines(s);
   if (s->at < s->n) return tn_scan_fail(s, s->at, "text after the end of the graph");
-  if (p->max_prov >= p->root->n_prov) return tn_scan_fail(s, p->max_prov_at, "no source %u, there are %u", p->max_prov, p->root->n_prov - 1);
+  if (p->max_prov >= p->root->n_prov)
+    return tn_scan_fail(s, p->max_prov_at, "no source %u, there are %u", p->max_prov, p->root->n_prov - 1);
   for (uint32_t i = 0; i < p->n_range; i++) {
     tn_dim d = tn_dim_sym(s->dims, p->range[i].name);
     if (d == TN_DIM_BAD) return tn_scan_nomem(s);

@@ -12,7 +12,7 @@
 typedef struct printer {
   const tn_graph *g;
   tn_str *o;
-  uint32_t *label;   /* [n_values] number in text, or NAMED */
+  uint32_t *label; /* [n_values] number in text, or NAMED */
   unsigned flags;
   int indent, depth;
 } printer;
@@ -34,18 +34,24 @@ static void quoted(tn_str *o, const char *s) {
     if (c == 0) break;
     char esc[4] = {'\\', (char)c, 0, 0};
     size_t n = 2;
-    if (c == '\n') esc[1] = 'n';
-    else if (c == '\t') esc[1] = 't';
-    else if (c == '\r') esc[1] = 'r';
-    else if (c < 0x20 || c == 0x7f) esc[1] = 'x', esc[2] = hex[c >> 4], esc[3] = hex[c & 15], n = 4;
+    if (c == '\n')
+      esc[1] = 'n';
+    else if (c == '\t')
+      esc[1] = 't';
+    else if (c == '\r')
+      esc[1] = 'r';
+    else if (c < 0x20 || c == 0x7f)
+      esc[1] = 'x', esc[2] = hex[c >> 4], esc[3] = hex[c & 15], n = 4;
     tn_str_put(o, esc, n);
   }
   tn_str_put(o, "\"", 1);
 }
 
 static void name(tn_str *o, const char *s, const char *more) {
-  if (tn_ir_plain_name(s, more)) put(o, s);
-  else quoted(o, s);
+  if (tn_ir_plain_name(s, more))
+    put(o, s);
+  else
+    quoted(o, s);
 }
 
 /* The value itself, whatever it is forwarded to. */
@@ -63,44 +69,51 @@ static void label(printer *p, tn_ref r) {
 static void ref(printer *p, tn_ref r) { label(p, tn_graph_resolve(p->g, r)); }
 
 static void dim(printer *p, tn_dim d) {
-  if (d == TN_DIM_BAD) put(p->o, "?");
-  else if (tn_dim_is_const(d)) tn_str_add(p->o, "%lld", (long long)d);
-  else tn_dim_print(p->g->dims, d, p->o);
+  if (d == TN_DIM_BAD)
+    put(p->o, "?");
+  else if (tn_dim_is_const(d))
+    tn_str_add(p->o, "%lld", (long long)d);
+  else
+    tn_dim_print(p->g->dims, d, p->o);
 }
 
 static void val(printer *p, const tn_attr_val *v, int depth) {
   tn_str *o = p->o;
   switch (v->kind) {
-  case TN_AT_NONE: put(o, "none"); break;
-  case TN_AT_INT: tn_str_add(o, "%lld", (long long)v->u.i); break;
-  case TN_AT_FLOAT:
-    if (isnan(v->u.f)) put(o, "nan"); /* one NaN: sign and payload are not kept */
-    else tn_str_add_double(o, v->u.f);
-    break;
-  case TN_AT_BOOL: put(o, v->u.b ? "true" : "false"); break;
-  case TN_AT_STR: quoted(o, v->u.s ? v->u.s : ""); break;
-  case TN_AT_DTYPE: put(o, (unsigned)v->u.t < TN_N_DTYPES ? tn_dtype_name(v->u.t) : "?"); break;
-  case TN_AT_REF: tn_str_add(o, "$%u", v->u.ref); break;
-  case TN_AT_DIM: {
-    size_t at = o->n;
-    dim(p, v->u.d);
-    if (o->oom || !tn_ir_reserved_word(o->s + at, o->n - at)) break;
-    o->n = at; /* a symbol called "f32" or "inf" */
-    put(o, "dim(");
-    dim(p, v->u.d);
-    put(o, ")");
-    break;
-  }
-  case TN_AT_LIST:
-    put(o, "[");
-    for (uint32_t i = 0; i < v->u.list.n; i++) {
-      if (i) put(o, ", ");
-      if (depth < TN_IR_MAX_LIST_DEPTH && v->u.list.item) val(p, &v->u.list.item[i], depth + 1);
-      else put(o, "?");
+    case TN_AT_NONE: put(o, "none"); break;
+    case TN_AT_INT: tn_str_add(o, "%lld", (long long)v->u.i); break;
+    case TN_AT_FLOAT:
+      if (isnan(v->u.f))
+        put(o, "nan"); /* one NaN: sign and payload are not kept */
+      else
+        tn_str_add_double(o, v->u.f);
+      break;
+    case TN_AT_BOOL: put(o, v->u.b ? "true" : "false"); break;
+    case TN_AT_STR: quoted(o, v->u.s ? v->u.s : ""); break;
+    case TN_AT_DTYPE: put(o, (unsigned)v->u.t < TN_N_DTYPES ? tn_dtype_name(v->u.t) : "?"); break;
+    case TN_AT_REF: tn_str_add(o, "$%u", v->u.ref); break;
+    case TN_AT_DIM: {
+      size_t at = o->n;
+      dim(p, v->u.d);
+      if (o->oom || !tn_ir_reserved_word(o->s + at, o->n - at)) break;
+      o->n = at; /* a symbol called "f32" or "inf" */
+      put(o, "dim(");
+      dim(p, v->u.d);
+      put(o, ")");
+      break;
     }
-    put(o, "]");
-    break;
-  default: put(o, "?"); break;
+    case TN_AT_LIST:
+      put(o, "[");
+      for (uint32_t i = 0; i < v->u.list.n; i++) {
+        if (i) put(o, ", ");
+        if (depth < TN_IR_MAX_LIST_DEPTH && v->u.list.item)
+          val(p, &v->u.list.item[i], depth + 1);
+        else
+          put(o, "?");
+      }
+      put(o, "]");
+      break;
+    default: put(o, "?"); break;
   }
 }
 
@@ -229,7 +242,10 @@ static void graph_inputs(printer *p) {
     if (i) put(p->o, ", ");
     uint32_t v = g->input[i].id;
     const tn_node *n = v > 0 && v < g->n_values ? &g->node[g->value[v].node] : NULL;
-    if (!n || !n->input) { put(p->o, "%?"); continue; }
+    if (!n || !n->input) {
+      put(p->o, "%?");
+      continue;
+    }
     const tn_type *t = &g->value[v].type;
     label(p, g->input[i]);
     put(p->o, ": ");
@@ -261,15 +277,19 @@ static void syms(printer *p) {
     tn_dims_sym_range(d, i, &lo, &hi);
     if (lo == 0 && hi == INT64_MAX) continue;
     tn_str_add(p->o, "  sym %s in [%lld, ", tn_dims_sym_name(d, i), (long long)lo);
-    if (hi == INT64_MAX) put(p->o, "inf]\n");
-    else tn_str_add(p->o, "%lld]\n", (long long)hi);
+    if (hi == INT64_MAX)
+      put(p->o, "inf]\n");
+    else
+      tn_str_add(p->o, "%lld]\n", (long long)hi);
   }
 }
 
 static void text_or_none(tn_str *o, const char *s) {
   put(o, " ");
-  if (s) quoted(o, s);
-  else put(o, "none");
+  if (s)
+    quoted(o, s);
+  else
+    put(o, "none");
 }
 
 static void sources(printer *p) {
@@ -301,8 +321,10 @@ static void graph_rest(printer *p, const char *last) {
     indent(p);
     put(p->o, "mutate ");
     const tn_mutation *m = &g->mutation[i];
-    if (m->input < g->n_inputs) label(p, g->input[m->input]);
-    else tn_str_add(p->o, "%%?%u", m->input);
+    if (m->input < g->n_inputs)
+      label(p, g->input[m->input]);
+    else
+      tn_str_add(p->o, "%%?%u", m->input);
     put(p->o, " = ");
     ref(p, m->value);
     put(p->o, "\n");
@@ -337,10 +359,14 @@ void tn_graph_print(const tn_graph *g, unsigned flags, tn_str *out) {
   for (uint32_t i = 0; i < g->n_outputs; i++) {
     if (i) put(out, ", ");
     tn_ref r = tn_graph_resolve(g, g->output[i].ref);
-    if (g->output[i].is_none) put(out, "none");
-    else if (g->output[i].is_dim) put(out, "dim");
-    else if (r.id == 0 || r.id >= g->n_values) put(out, "?");
-    else tn_type_print(g->dims, &g->value[r.id].type, out);
+    if (g->output[i].is_none)
+      put(out, "none");
+    else if (g->output[i].is_dim)
+      put(out, "dim");
+    else if (r.id == 0 || r.id >= g->n_values)
+      put(out, "?");
+    else
+      tn_type_print(g->dims, &g->value[r.id].type, out);
   }
   put(out, ") {\n");
   syms(&p);

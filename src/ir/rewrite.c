@@ -26,13 +26,13 @@ void tn_graph_replace(tn_graph *g, tn_ref old, tn_ref with) {
 /* ---- compact ---- */
 
 typedef struct work {
-  uint8_t *state;              /* [n_nodes] bit 0: live; 2: being visited; 4: emitted */
-  uint32_t *stack, *next;      /* [n_nodes] depth-first path and the next operand of each */
-  uint32_t *order;             /* [n_nodes] emitted ids */
+  uint8_t *state;         /* [n_nodes] bit 0: live; 2: being visited; 4: emitted */
+  uint32_t *stack, *next; /* [n_nodes] depth-first path and the next operand of each */
+  uint32_t *order;        /* [n_nodes] emitted ids */
   uint32_t n_order;
-  uint32_t *map;               /* [n_values] new id, 0 = dropped */
-  tn_node *node;               /* [n_nodes] new arrays */
-  tn_value *value;             /* [n_values] */
+  uint32_t *map;   /* [n_values] new id, 0 = dropped */
+  tn_node *node;   /* [n_nodes] new arrays */
+  tn_value *value; /* [n_values] */
 } work;
 
 enum { LIVE = 1, OPEN = 2, DONE = 4 };
@@ -67,7 +67,8 @@ static tn_status maker(tn_diag *d, const tn_graph *g, tn_ref r, const char *who,
   uint32_t m = g->value[t.id].node;
   if (m == 0 || m >= g->n_nodes) return tn_fail(d, TN_E_VERIFY, "value %u belongs to node %u of %u", t.id, m, g->n_nodes - 1);
   if (g->node[m].dead && g->node[m].op != TN_OP_INPUT)
-    return tn_fail(d, TN_E_VERIFY, "%s %u reads value %u of node %u (%s), which is marked dead", who, id, t.id, m, tn_op_name(g->node[m].op));
+    return tn_fail(d, TN_E_VERIFY, "%s %u reads value %u of node %u (%s), which is marked dead", who, id, t.id, m,
+                   tn_op_name(g->node[m].op));
   *out = m;
   return TN_OK;
 }
@@ -86,7 +87,8 @@ static tn_status mark(tn_diag *d, const tn_graph *g, work *w) {
   for (uint32_t i = 0; i < g->n_inputs; i++) {
     uint32_t v = g->input[i].id; /* not resolved: forwarding an input moves its readers, not the input */
     m = v < g->n_values ? g->value[v].node : 0;
-    if (m == 0 || m >= g->n_nodes || g->node[m].op != TN_OP_INPUT) return tn_fail(d, TN_E_VERIFY, "input %u is not made by an input node", i);
+    if (m == 0 || m >= g->n_nodes || g->node[m].op != TN_OP_INPUT)
+      return tn_fail(d, TN_E_VERIFY, "input %u is not made by an input node", i);
     if (w->state[m] & LIVE) return tn_fail(d, TN_E_VERIFY, "input %u is listed twice", i);
     w->state[m] |= LIVE;
   }
@@ -196,7 +198,11 @@ tn_status tn_graph_compact(tn_diag *d, tn_graph *g) { return compact(d, g, 0); }
 uint32_t *tn_graph_uses(tn_arena *scratch, const tn_graph *g) {
   uint32_t *use = TN_NEW(scratch, uint32_t, g->n_values);
   if (!use) return NULL;
-#define COUNT(r) do { uint32_t v_ = tn_graph_resolve(g, r).id; if (v_ < g->n_values) use[v_]++; } while (0)
+#define COUNT(r)                                                                                                                           \
+  do {                                                                                                                                     \
+    uint32_t v_ = tn_graph_resolve(g, r).id;                                                                                               \
+    if (v_ < g->n_values) use[v_]++;                                                                                                       \
+  } while (0)
   for (uint32_t i = 1; i < g->n_nodes; i++)
     for (uint32_t k = 0; !g->node[i].dead && k < g->node[i].n_in; k++) COUNT(g->node[i].in[k]);
   for (uint32_t i = 0; i < g->n_outputs; i++)
@@ -219,9 +225,12 @@ static tn_status copy_body(tn_graph *outer, const tn_graph *from, int depth, tn_
     if (!from->node[i].dead && from->node[i].op != TN_OP_INPUT) s = copy_node(g, from, i, map, depth);
   for (uint32_t i = 0; s == TN_OK && i < from->n_outputs; i++) {
     tn_output o = from->output[i];
-    if (o.is_dim) s = tn_graph_add_output_dim(g, o.dim);
-    else if (o.is_none) s = tn_graph_add_output_none(g);
-    else s = tn_graph_add_output(g, (tn_ref){map[tn_graph_resolve(from, o.ref).id]});
+    if (o.is_dim)
+      s = tn_graph_add_output_dim(g, o.dim);
+    else if (o.is_none)
+      s = tn_graph_add_output_none(g);
+    else
+      s = tn_graph_add_output(g, (tn_ref){map[tn_graph_resolve(from, o.ref).id]});
   }
   for (uint32_t i = 0; s == TN_OK && i < from->n_mutations; i++)
     s = tn_graph_add_mutation(g, from->mutation[i].input, (tn_ref){map[tn_graph_resolve(from, from->mutation[i].value).id]});
@@ -272,8 +281,10 @@ static tn_status copy_node(tn_graph *to, const tn_graph *from, uint32_t id, uint
   if (s == TN_OK && n.data) {
     data = TN_NEW(to->arena, tn_const_data, 1);
     void *p = data && to->arena != from->arena ? tn_arena_alloc(to->arena, n.data->bytes ? n.data->bytes : 1) : NULL;
-    if (!data || (to->arena != from->arena && !p)) s = TN_E_NOMEM;
-    else *data = *n.data; /* one arena: the bytes are shared, nobody writes them */
+    if (!data || (to->arena != from->arena && !p))
+      s = TN_E_NOMEM;
+    else
+      *data = *n.data; /* one arena: the bytes are shared, nobody writes them */
     if (s == TN_OK && p) data->p = n.data->bytes ? memcpy(p, n.data->p, n.data->bytes) : p;
   }
   if (s == TN_OK) s = tn_graph_add(to, n.op, in, n.n_in, n.attr, n.n_attr, type, n.n_out, prov, &new_id);
@@ -283,7 +294,8 @@ static tn_status copy_node(tn_graph *to, const tn_graph *from, uint32_t id, uint
     x->body = body;
     x->data = data;
     for (uint32_t k = 0; k < n.n_out; k++) map[n.out + k] = x->out + k;
-    for (uint32_t k = 0; s == TN_OK && k < n.n_out; k++) s = tn_value_set_name(to, tn_out(&to->node[new_id], k), from->value[n.out + k].name);
+    for (uint32_t k = 0; s == TN_OK && k < n.n_out; k++)
+      s = tn_value_set_name(to, tn_out(&to->node[new_id], k), from->value[n.out + k].name);
   }
   tn_free(in);
   tn_free(type);

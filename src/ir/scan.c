@@ -29,7 +29,8 @@ void tn_scan_blank(tn_scan *p) {
     char c = p->s[p->at];
     if (c == '#')
       while (p->at + 1 < p->n && p->s[p->at + 1] != '\n') p->at++;
-    else if (c != ' ' && c != '\t' && c != '\r') return;
+    else if (c != ' ' && c != '\t' && c != '\r')
+      return;
   }
 }
 
@@ -77,14 +78,17 @@ bool tn_scan_keyword(tn_scan *p, const char *word) {
   return true;
 }
 
-static int hex_digit(int c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+static int hex_digit(int c) {
+  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
 
 tn_status tn_scan_string(tn_scan *p, const char **out) {
   size_t start = p->at++, end = p->at;
   for (; end < p->n && p->s[end] != '"'; end++) {
     if (p->s[end] == '\\') end++;
     if (end < p->n && p->s[end] == '\n') return tn_scan_fail(p, start, "string without an end on its line");
-    if (end < p->n && (unsigned char)p->s[end] < 0x20) return tn_scan_fail(p, end, "control byte 0x%02x in a string: write it as an escape", (unsigned char)p->s[end]);
+    if (end < p->n && (unsigned char)p->s[end] < 0x20)
+      return tn_scan_fail(p, end, "control byte 0x%02x in a string: write it as an escape", (unsigned char)p->s[end]);
   }
   if (end >= p->n) return tn_scan_fail(p, start, "string without an end");
   char *t = tn_arena_alloc(p->a, end - p->at + 1);
@@ -92,20 +96,24 @@ tn_status tn_scan_string(tn_scan *p, const char **out) {
   size_t k = 0;
   while (p->at < end) {
     char c = p->s[p->at++];
-    if (c != '\\') { t[k++] = c; continue; }
-    switch (c = p->s[p->at++]) {
-    case 'n': t[k++] = '\n'; break;
-    case 't': t[k++] = '\t'; break;
-    case 'r': t[k++] = '\r'; break;
-    case '"': case '\\': t[k++] = c; break;
-    case 'x': {
-      int hi = end - p->at >= 2 ? hex_digit(p->s[p->at]) : -1, lo = hi >= 0 ? hex_digit(p->s[p->at + 1]) : -1;
-      if (hi < 0 || lo < 0 || hi + lo == 0) return tn_scan_fail(p, p->at - 2, "\\x wants two hex digits that are not 00");
-      t[k++] = (char)(hi * 16 + lo);
-      p->at += 2;
-      break;
+    if (c != '\\') {
+      t[k++] = c;
+      continue;
     }
-    default: return tn_scan_fail(p, p->at - 2, "unknown escape \\%c", c >= 0x20 && c < 0x7f ? c : '?');
+    switch (c = p->s[p->at++]) {
+      case 'n': t[k++] = '\n'; break;
+      case 't': t[k++] = '\t'; break;
+      case 'r': t[k++] = '\r'; break;
+      case '"':
+      case '\\': t[k++] = c; break;
+      case 'x': {
+        int hi = end - p->at >= 2 ? hex_digit(p->s[p->at]) : -1, lo = hi >= 0 ? hex_digit(p->s[p->at + 1]) : -1;
+        if (hi < 0 || lo < 0 || hi + lo == 0) return tn_scan_fail(p, p->at - 2, "\\x wants two hex digits that are not 00");
+        t[k++] = (char)(hi * 16 + lo);
+        p->at += 2;
+        break;
+      }
+      default: return tn_scan_fail(p, p->at - 2, "unknown escape \\%c", c >= 0x20 && c < 0x7f ? c : '?');
     }
   }
   t[k] = 0;

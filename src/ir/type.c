@@ -26,8 +26,10 @@ int64_t tn_type_numel(const tn_type *t) {
     int64_t d = t->dim[i];
     if (!tn_dim_is_const(d)) return -1;
     if (d == 0) return 0; /* even when the rest is too large: nothing is stored */
-    if (n > INT64_MAX / d) over = true;
-    else n *= d;
+    if (n > INT64_MAX / d)
+      over = true;
+    else
+      n *= d;
   }
   return over ? -1 : n;
 }
@@ -37,24 +39,30 @@ void tn_type_print(const tn_dims *dims, const tn_type *t, tn_str *out) {
   tn_str_add(out, "%s[", name);
   for (int i = 0; i < t->rank; i++) {
     if (i) tn_str_put(out, ",", 1);
-    if (!t->dim || t->dim[i] == TN_DIM_BAD) tn_str_put(out, "?", 1);
-    else if (tn_dim_is_const(t->dim[i])) tn_str_add(out, "%lld", (long long)t->dim[i]);
-    else tn_dim_print(dims, t->dim[i], out);
+    if (!t->dim || t->dim[i] == TN_DIM_BAD)
+      tn_str_put(out, "?", 1);
+    else if (tn_dim_is_const(t->dim[i]))
+      tn_str_add(out, "%lld", (long long)t->dim[i]);
+    else
+      tn_dim_print(dims, t->dim[i], out);
   }
   tn_str_put(out, "]", 1);
 }
 
 const char *tn_fate_name(tn_fate f) {
   static const char *const name[TN_N_FATES] = {
-      [TN_FATE_NONE] = "none", [TN_FATE_FUSED] = "fused", [TN_FATE_REWRITTEN] = "rewritten", [TN_FATE_DECOMPOSED] = "decomposed",
-      [TN_FATE_VIEW] = "view", [TN_FATE_FALLBACK] = "fallback", [TN_FATE_LIBRARY] = "library", [TN_FATE_FOLDED] = "folded",
+      [TN_FATE_NONE] = "none", [TN_FATE_FUSED] = "fused",       [TN_FATE_REWRITTEN] = "rewritten", [TN_FATE_DECOMPOSED] = "decomposed",
+      [TN_FATE_VIEW] = "view", [TN_FATE_FALLBACK] = "fallback", [TN_FATE_LIBRARY] = "library",     [TN_FATE_FOLDED] = "folded",
       [TN_FATE_DEAD] = "dead"};
   return (unsigned)f < TN_N_FATES ? name[f] : "?";
 }
 
 const char *tn_origin_name(tn_origin o) {
-  static const char *const name[] = {[TN_ORIGIN_INPUT] = "input", [TN_ORIGIN_PARAM] = "param", [TN_ORIGIN_BUFFER] = "buffer",
-                                     [TN_ORIGIN_CONST] = "const", [TN_ORIGIN_SYM] = "sym"};
+  static const char *const name[] = {[TN_ORIGIN_INPUT] = "input",
+                                     [TN_ORIGIN_PARAM] = "param",
+                                     [TN_ORIGIN_BUFFER] = "buffer",
+                                     [TN_ORIGIN_CONST] = "const",
+                                     [TN_ORIGIN_SYM] = "sym"};
   return (unsigned)o < sizeof name / sizeof *name ? name[o] : "?";
 }
 

@@ -33,19 +33,19 @@ static bool dim_like(const tn_attr_val *v) {
 static const char *wants(char kind, const tn_attr_val *v) {
   tn_combiner comb;
   switch (kind) {
-  case 'd':
-    if (v->kind != TN_AT_LIST) return dim_like(v) ? NULL : "a list of dims";
-    for (uint32_t i = 0; i < v->u.list.n; i++)
-      if (!dim_like(&v->u.list.item[i])) return "a list of dims";
-    return NULL;
-  case 'i': return v->kind == TN_AT_INT || (v->kind == TN_AT_DIM && tn_dim_is_const(v->u.d)) ? NULL : "an integer";
-  case 'f': return v->kind == TN_AT_FLOAT ? NULL : "a float";
-  case 'b': return v->kind == TN_AT_BOOL ? NULL : "a bool";
-  case 's': return v->kind == TN_AT_STR ? NULL : "a string";
-  case 't': return v->kind == TN_AT_DTYPE ? NULL : "a dtype";
-  case 'n': return v->kind == TN_AT_INT || v->kind == TN_AT_FLOAT || v->kind == TN_AT_BOOL || v->kind == TN_AT_DIM ? NULL : "a number";
-  case 'c': return v->kind == TN_AT_STR && tn_combiner_find(v->u.s, strlen(v->u.s), &comb) ? NULL : "a combiner";
-  default: return "a kind that ops.def does not know";
+    case 'd':
+      if (v->kind != TN_AT_LIST) return dim_like(v) ? NULL : "a list of dims";
+      for (uint32_t i = 0; i < v->u.list.n; i++)
+        if (!dim_like(&v->u.list.item[i])) return "a list of dims";
+      return NULL;
+    case 'i': return v->kind == TN_AT_INT || (v->kind == TN_AT_DIM && tn_dim_is_const(v->u.d)) ? NULL : "an integer";
+    case 'f': return v->kind == TN_AT_FLOAT ? NULL : "a float";
+    case 'b': return v->kind == TN_AT_BOOL ? NULL : "a bool";
+    case 's': return v->kind == TN_AT_STR ? NULL : "a string";
+    case 't': return v->kind == TN_AT_DTYPE ? NULL : "a dtype";
+    case 'n': return v->kind == TN_AT_INT || v->kind == TN_AT_FLOAT || v->kind == TN_AT_BOOL || v->kind == TN_AT_DIM ? NULL : "a number";
+    case 'c': return v->kind == TN_AT_STR && tn_combiner_find(v->u.s, strlen(v->u.s), &comb) ? NULL : "a combiner";
+    default: return "a kind that ops.def does not know";
   }
 }
 
@@ -53,8 +53,10 @@ static tn_status val(const ctx *c, uint32_t id, const char *name, const tn_attr_
   if (v->kind > TN_AT_LIST) return BAD(NODE_FMT ": attribute %s has kind %d", NODE(id), name, (int)v->kind);
   if (v->kind == TN_AT_REF && v->u.ref >= c->g->node[id].n_in)
     return BAD(NODE_FMT ": attribute %s names input %u of %u", NODE(id), name, v->u.ref, c->g->node[id].n_in);
-  if (v->kind == TN_AT_DTYPE && (unsigned)v->u.t >= TN_N_DTYPES) return BAD(NODE_FMT ": attribute %s holds dtype %d", NODE(id), name, (int)v->u.t);
-  if (v->kind == TN_AT_DIM && v->u.d == TN_DIM_BAD) return BAD(NODE_FMT ": attribute %s holds a dim that could not be computed", NODE(id), name);
+  if (v->kind == TN_AT_DTYPE && (unsigned)v->u.t >= TN_N_DTYPES)
+    return BAD(NODE_FMT ": attribute %s holds dtype %d", NODE(id), name, (int)v->u.t);
+  if (v->kind == TN_AT_DIM && v->u.d == TN_DIM_BAD)
+    return BAD(NODE_FMT ": attribute %s holds a dim that could not be computed", NODE(id), name);
   if (v->kind == TN_AT_STR && !v->u.s) return BAD(NODE_FMT ": attribute %s is a string without text", NODE(id), name);
   if (v->kind != TN_AT_LIST) return TN_OK;
   if (depth == TN_IR_MAX_LIST_DEPTH) return BAD(NODE_FMT ": attribute %s: lists nested deeper than %d", NODE(id), name, depth);
@@ -73,8 +75,7 @@ static tn_status attrs(const ctx *c, uint32_t id) {
     TN_TRY(val(c, id, name, &n->attr[i].val, 0));
     char kind = tn_op_attr_kind(n->op, name);
     const char *want = kind ? wants(kind, &n->attr[i].val) : NULL;
-    if (!kind && !open)
-      return BAD(NODE_FMT ": has no attribute %.60s; it knows \"%s\"", NODE(id), name, tn_op_attrs(n->op));
+    if (!kind && !open) return BAD(NODE_FMT ": has no attribute %.60s; it knows \"%s\"", NODE(id), name, tn_op_attrs(n->op));
     if (want) return BAD(NODE_FMT ": attribute %.60s wants %s", NODE(id), name, want);
   }
   const char *at = tn_op_attrs(n->op), *name;
@@ -116,7 +117,8 @@ static tn_status input(const ctx *c, uint32_t id) {
   if (!n->input) return BAD(NODE_FMT ": an input without a description", NODE(id));
   if ((unsigned)n->input->origin > TN_ORIGIN_SYM) return BAD(NODE_FMT ": origin %d", NODE(id), (int)n->input->origin);
   if (n->input->origin == TN_ORIGIN_SYM) {
-    if (t->dtype != TN_I64 || t->rank) return BAD(NODE_FMT ": carries a dim, so it is i64[], not %s of rank %u", NODE(id), tn_dtype_name((tn_dtype)t->dtype), t->rank);
+    if (t->dtype != TN_I64 || t->rank)
+      return BAD(NODE_FMT ": carries a dim, so it is i64[], not %s of rank %u", NODE(id), tn_dtype_name((tn_dtype)t->dtype), t->rank);
     TN_TRY(dim(c, id, "symbol", 0, n->input->sym, true));
   }
   for (int i = 0; n->input->stride && i < t->rank; i++) TN_TRY(dim(c, id, "stride", i, n->input->stride[i], true));
@@ -148,12 +150,15 @@ static tn_status fused(const ctx *c, uint32_t id) {
   if (b->n_outputs != n->n_out) return BAD(NODE_FMT ": has %u results, its body yields %u", NODE(id), n->n_out, b->n_outputs);
   if (b->n_mutations) return BAD(NODE_FMT ": its body mutates an input", NODE(id));
   for (uint32_t k = 0; k < n->n_in; k++) {
-    if (tn_def((tn_graph *)b, b->input[k])->input->origin != TN_ORIGIN_INPUT) return BAD(NODE_FMT ": input %u of its body has an origin of its own", NODE(id), k);
-    if (!tn_type_equal(tn_typeof(c->g, n->in[k]), tn_typeof(b, b->input[k]))) return BAD(NODE_FMT ": operand %u and input %u of its body differ in type", NODE(id), k, k);
+    if (tn_def((tn_graph *)b, b->input[k])->input->origin != TN_ORIGIN_INPUT)
+      return BAD(NODE_FMT ": input %u of its body has an origin of its own", NODE(id), k);
+    if (!tn_type_equal(tn_typeof(c->g, n->in[k]), tn_typeof(b, b->input[k])))
+      return BAD(NODE_FMT ": operand %u and input %u of its body differ in type", NODE(id), k, k);
   }
   for (uint32_t k = 0; k < n->n_out; k++) {
     if (b->output[k].is_dim || b->output[k].is_none) return BAD(NODE_FMT ": its body yields no value as result %u", NODE(id), k);
-    if (!tn_type_equal(tn_typeof(c->g, tn_out(n, k)), tn_typeof(b, b->output[k].ref))) return BAD(NODE_FMT ": result %u differs in type from what its body yields", NODE(id), k);
+    if (!tn_type_equal(tn_typeof(c->g, tn_out(n, k)), tn_typeof(b, b->output[k].ref)))
+      return BAD(NODE_FMT ": result %u differs in type from what its body yields", NODE(id), k);
   }
   return TN_OK;
 }
@@ -170,7 +175,8 @@ static tn_status node(const ctx *c, uint32_t id, uint32_t *next_value) {
   }
   if (out >= 0 && n->n_out != out) return BAD(NODE_FMT ": gives %d results, has %u", NODE(id), out, n->n_out);
   if (n->n_out && (n->out != *next_value || n->n_out > g->n_values - n->out))
-    return BAD(NODE_FMT ": its results are values %u to %u, expected to start at %u of %u", NODE(id), n->out, n->out + n->n_out - 1, *next_value, g->n_values - 1);
+    return BAD(NODE_FMT ": its results are values %u to %u, expected to start at %u of %u", NODE(id), n->out, n->out + n->n_out - 1,
+               *next_value, g->n_values - 1);
   *next_value += n->n_out;
   for (uint32_t k = 0; k < n->n_out; k++) TN_TRY(result(c, id, k));
   for (uint32_t k = 0; k < n->n_in; k++) {
@@ -201,7 +207,8 @@ static tn_status lists(const ctx *c) {
   if (made != g->n_inputs) return BAD("graph lists %u inputs and has %u input nodes", g->n_inputs, made);
   for (uint32_t i = 0; i < g->n_inputs; i++) {
     uint32_t v = g->input[i].id;
-    if (v == 0 || v >= g->n_values || g->node[g->value[v].node].op != TN_OP_INPUT) return BAD("input %u is value %u, which no input node makes", i, v);
+    if (v == 0 || v >= g->n_values || g->node[g->value[v].node].op != TN_OP_INPUT)
+      return BAD("input %u is value %u, which no input node makes", i, v);
     /* Compaction numbers inputs in call order, and building adds them so: strictly rising ids say that none is listed twice. */
     if (i && v <= g->input[i - 1].id) return BAD("input %u is value %u, not after input %u, value %u", i, v, i - 1, g->input[i - 1].id);
   }
@@ -209,14 +216,16 @@ static tn_status lists(const ctx *c) {
     const tn_output *o = &g->output[i];
     if (o->is_dim && o->is_none) return BAD("output %u is both a dim and nothing", i);
     if (o->is_dim && o->dim == TN_DIM_BAD) return BAD("output %u is a dim that could not be computed", i);
-    if (!o->is_dim && !o->is_none && (o->ref.id == 0 || o->ref.id >= g->n_values)) return BAD("output %u is value %u of %u", i, o->ref.id, g->n_values - 1);
+    if (!o->is_dim && !o->is_none && (o->ref.id == 0 || o->ref.id >= g->n_values))
+      return BAD("output %u is value %u of %u", i, o->ref.id, g->n_values - 1);
   }
   for (uint32_t i = 0; i < g->n_mutations; i++) {
     const tn_mutation *m = &g->mutation[i];
     if (m->input >= g->n_inputs) return BAD("mutation %u writes input %u of %u", i, m->input, g->n_inputs);
     if (m->value.id == 0 || m->value.id >= g->n_values) return BAD("mutation %u writes value %u of %u", i, m->value.id, g->n_values - 1);
     if (!tn_def((tn_graph *)g, g->input[m->input])->input->mutated) return BAD("input %u is written and not marked as mutated", m->input);
-    if (!tn_type_equal(tn_typeof(g, g->input[m->input]), tn_typeof(g, m->value))) return BAD("input %u is written with value %u of another type", m->input, m->value.id);
+    if (!tn_type_equal(tn_typeof(g, g->input[m->input]), tn_typeof(g, m->value)))
+      return BAD("input %u is written with value %u of another type", m->input, m->value.id);
   }
   return TN_OK;
 }
@@ -236,7 +245,8 @@ static tn_status graph(const ctx *c) {
   uint32_t next_value = 1;
   if (!g->n_nodes || !g->n_values) return BAD("graph without slot 0");
   for (uint32_t i = 1; i < g->n_values; i++) {
-    if (g->value[i].node == 0 || g->value[i].node >= g->n_nodes) return BAD("value %u is made by node %u of %u", i, g->value[i].node, g->n_nodes - 1);
+    if (g->value[i].node == 0 || g->value[i].node >= g->n_nodes)
+      return BAD("value %u is made by node %u of %u", i, g->value[i].node, g->n_nodes - 1);
     if (g->forward[i]) return BAD("value %u is forwarded to value %u; compact the graph first", i, g->forward[i]);
   }
   for (uint32_t i = 1; i < g->n_nodes; i++) TN_TRY(node(c, i, &next_value));
@@ -248,7 +258,8 @@ static tn_status graph(const ctx *c) {
 /* A name that text could not give back, "batch size", would make every dump unreadable. */
 static tn_status symbols(const ctx *c) {
   for (uint32_t i = 0; i < tn_dims_n_syms(c->g->dims); i++)
-    if (!tn_ir_plain_name(tn_dims_sym_name(c->g->dims, i), "_.")) return BAD("symbol %u has the name '%.60s': letters, digits, '_' and '.' only", i, tn_dims_sym_name(c->g->dims, i));
+    if (!tn_ir_plain_name(tn_dims_sym_name(c->g->dims, i), "_."))
+      return BAD("symbol %u has the name '%.60s': letters, digits, '_' and '.' only", i, tn_dims_sym_name(c->g->dims, i));
   return TN_OK;
 }
 

@@ -10,7 +10,12 @@
 #include <cmocka.h>
 #include "ir/ir.h"
 
-typedef struct session { tn_arena arena; tn_dims *dims; tn_diag diag; tn_str text; } session;
+typedef struct session {
+  tn_arena arena;
+  tn_dims *dims;
+  tn_diag diag;
+  tn_str text;
+} session;
 
 static inline void session_init(session *s) {
   tn_arena_init(&s->arena);

@@ -1,7 +1,10 @@
 /* Text that is wrong, and graphs that are: each row must be refused with its code and a message that holds its piece. */
 #include "ir_test.h"
 
-typedef struct row { tn_status code; const char *message, *text; } row;
+typedef struct row {
+  tn_status code;
+  const char *message, *text;
+} row;
 #define P TN_E_PARSE
 #define V TN_E_VERIFY
 /* Shorthands for rows about one statement. */
@@ -146,7 +149,8 @@ static const row rows[] = {
     {V, "result 0 differs in type", G("%0: f32[2,2] = fused %x {kind=\"k\"} { (%a: f32[2,3]); yield %a }")},
     {V, "yields no value as result 0", G("%0: f32[2,3] = fused %x {kind=\"k\"} { (%a: f32[2,3]); yield none }")},
     {V, "input 0 of its body has an origin", G("%0: f32[2,3] = fused %x {kind=\"k\"} { (%a: f32[2,3] param); yield %a }")},
-    {V, "while checking the body of node 3 (fused)", G("%0: f32[2,3] = fused %x {kind=\"k\"} { (%a: f32[2,3]); %b: f32[2,3] = neg; yield %b }")},
+    {V, "while checking the body of node 3 (fused)",
+     G("%0: f32[2,3] = fused %x {kind=\"k\"} { (%a: f32[2,3]); %b: f32[2,3] = neg; yield %b }")},
     {V, "its body mutates an input", G("%0: f32[2,3] = fused %x {kind=\"k\"} { (%a: f32[2,3] mutated); mutate %a = %a; yield %a }")},
     {V, "only fused has a body", G("%0: f32[2,3] = neg %x { (%a: f32[2,3]); yield %a }")},
     {V, "carries a dim, so it is i64[], not f32 of rank 0", "graph @f(%x: f32[] sym(s0)) { return }"},
@@ -163,12 +167,14 @@ static void test_table(void **state) {
     session_init(&s);
     tn_graph *g = NULL;
     tn_status st = parse(&s, rows[i].text, &g);
-    if (st == TN_OK) st = tn_graph_verify(&s.diag, g);
-    else assert_null(g);
+    if (st == TN_OK)
+      st = tn_graph_verify(&s.diag, g);
+    else
+      assert_null(g);
     if (st != rows[i].code || !strstr(s.diag.text, rows[i].message)) {
       wrong++;
-      print_error("row %zu\n%s\nwanted %s: %s\ngot    %s: %s\n", i, rows[i].text, tn_status_name(rows[i].code), rows[i].message, tn_status_name(st),
-                  s.diag.text);
+      print_error("row %zu\n%s\nwanted %s: %s\ngot    %s: %s\n", i, rows[i].text, tn_status_name(rows[i].code), rows[i].message,
+                  tn_status_name(st), s.diag.text);
     }
     session_deinit(&s);
   }
@@ -178,10 +184,11 @@ static void test_table(void **state) {
 /* Every prefix of good text, and every single byte taken out: refused or read, never worse. */
 static void test_cut_text(void **state) {
   (void)state;
-  static const char good[] = "graph @f(%x: f32[s0,2]{2,1} param mutated, %n: i64[] sym(s0)) -> (f32[s0,2], dim) {\n  sym s0 in [2, inf]\n"
-                             "  src 1 \"a\" none \"w\" f32 gates=p--f fate=view detail=\"d\"\n"
-                             "  %0: f32[s0,2] = call a.b %x {k=[1, -2.5e+03, \"s\\x01\"], r=$0} !1\n  %1: f32[1] = const {data=\"0000803f\"}\n"
-                             "  %2: f32[s0,2] = fused %0 {kind=\"p\"} @b {\n    (%a: f32[s0,2])\n    yield %a\n  }\n  mutate %x = %2\n  return %2, dim s0\n}\n";
+  static const char good[] =
+      "graph @f(%x: f32[s0,2]{2,1} param mutated, %n: i64[] sym(s0)) -> (f32[s0,2], dim) {\n  sym s0 in [2, inf]\n"
+      "  src 1 \"a\" none \"w\" f32 gates=p--f fate=view detail=\"d\"\n"
+      "  %0: f32[s0,2] = call a.b %x {k=[1, -2.5e+03, \"s\\x01\"], r=$0} !1\n  %1: f32[1] = const {data=\"0000803f\"}\n"
+      "  %2: f32[s0,2] = fused %0 {kind=\"p\"} @b {\n    (%a: f32[s0,2])\n    yield %a\n  }\n  mutate %x = %2\n  return %2, dim s0\n}\n";
   char buf[sizeof good];
   size_t len = strlen(good);
   same_after_reading(good, TN_PRINT_PROV);
@@ -233,14 +240,14 @@ static void test_deep(void **state) {
 static void test_broken_graphs(void **state) {
   static const char text[] = "graph @f(%x: f32[2], %y: f32[2]) {\n %a: f32[2] = add %x, %y\n %b: f32[2] = neg %a\n return %b, dim 3\n}";
   session *s = *state;
-#define BREAK(change, message)                                                   \
-  do {                                                                           \
-    tn_graph *g = must_parse(s, text);                                           \
-    must(s, tn_graph_verify(&s->diag, g));                                       \
-    change;                                                                      \
-    assert_int_equal(tn_graph_verify(&s->diag, g), TN_E_VERIFY);                 \
-    if (!strstr(s->diag.text, message)) fail_msg("wanted %s, got %s", message, s->diag.text); \
-    tn_diag_clear(&s->diag);                                                     \
+#define BREAK(change, message)                                                                                                             \
+  do {                                                                                                                                     \
+    tn_graph *g = must_parse(s, text);                                                                                                     \
+    must(s, tn_graph_verify(&s->diag, g));                                                                                                 \
+    change;                                                                                                                                \
+    assert_int_equal(tn_graph_verify(&s->diag, g), TN_E_VERIFY);                                                                           \
+    if (!strstr(s->diag.text, message)) fail_msg("wanted %s, got %s", message, s->diag.text);                                              \
+    tn_diag_clear(&s->diag);                                                                                                               \
   } while (0)
   BREAK(g->node[3].in[0].id = 0, "node 3 (add, %a): input 0 is value 0 of 4");
   BREAK(g->node[3].in[1].id = 9, "input 1 is value 9 of 4");
@@ -287,8 +294,8 @@ static void test_broken_bodies(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_table), cmocka_unit_test(test_cut_text), cmocka_unit_test(test_deep),
-      cmocka_unit_test_setup_teardown(test_broken_graphs, setup, teardown), cmocka_unit_test_setup_teardown(test_broken_bodies, setup, teardown)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_cut_text), cmocka_unit_test(test_deep),
+                                     cmocka_unit_test_setup_teardown(test_broken_graphs, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_broken_bodies, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

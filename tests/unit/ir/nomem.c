@@ -5,9 +5,12 @@
 static const char text[] =
     "graph @main(%x: f32[s0,64]{64,1} input mutated, %n: i64[] sym(max(s0, 2))) -> (f32[s0,64], dim) {\n  sym s0 in [2, 1024]\n"
     "  src 1 \"add_3\" \"aten.add.Tensor\" \"model.py:12\" f32 gates=pppp fate=fused detail=\"k0\"\n"
-    "  %0: f32[2] = const {data=\"0000803f00000040\"}\n  %1: f32[s0,64] = call aten.relu.default %x {self=$0, l=[1, [2.5, \"s\"], 3*s0 - 1]} !1\n"
-    "  %y: f32[s0,64] = fused %1 {kind=\"pointwise\"} @b {\n    (%a: f32[s0,64])\n    %dead: f32[s0,64] = neg %a\n    %c: f32[s0,64] = exp %a\n    yield %c\n  }\n"
-    "  %\"odd name\": f32[s0,64] = slice %y {dim=0, start=[-1], size=s0, step=-1}\n  mutate %x = %y\n  return %\"odd name\", dim 4*s0 + 1\n}\n";
+    "  %0: f32[2] = const {data=\"0000803f00000040\"}\n  %1: f32[s0,64] = call aten.relu.default %x {self=$0, l=[1, [2.5, \"s\"], 3*s0 - "
+    "1]} !1\n"
+    "  %y: f32[s0,64] = fused %1 {kind=\"pointwise\"} @b {\n    (%a: f32[s0,64])\n    %dead: f32[s0,64] = neg %a\n    %c: f32[s0,64] = exp "
+    "%a\n    yield %c\n  }\n"
+    "  %\"odd name\": f32[s0,64] = slice %y {dim=0, start=[-1], size=s0, step=-1}\n  mutate %x = %y\n  return %\"odd name\", dim 4*s0 + "
+    "1\n}\n";
 
 static tn_status all(session *s, int64_t *out_last) {
   tn_graph *g, *h;

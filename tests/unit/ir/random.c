@@ -2,7 +2,12 @@
  * whole expression behind a value, which looks through forwarding and knows nothing of ids or order. */
 #include "ir_test.h"
 
-typedef struct gen { session *s; tn_graph *g; uint64_t seed; uint32_t n_src; } gen;
+typedef struct gen {
+  session *s;
+  tn_graph *g;
+  uint64_t seed;
+  uint32_t n_src;
+} gen;
 
 static tn_dim random_dim(gen *r, int depth) {
   tn_dims *d = r->s->dims;
@@ -12,12 +17,12 @@ static tn_dim random_dim(gen *r, int depth) {
   }
   tn_dim a = random_dim(r, depth - 1), b = random_dim(r, depth - 1), v;
   switch (below(&r->seed, 6)) {
-  case 0: v = tn_dim_add(d, a, b); break;
-  case 1: v = tn_dim_mul(d, a, b); break;
-  case 2: v = tn_dim_floordiv(d, a, b); break;
-  case 3: v = tn_dim_mod(d, a, b); break;
-  case 4: v = tn_dim_max(d, a, b); break;
-  default: v = tn_dim_min(d, a, b); break;
+    case 0: v = tn_dim_add(d, a, b); break;
+    case 1: v = tn_dim_mul(d, a, b); break;
+    case 2: v = tn_dim_floordiv(d, a, b); break;
+    case 3: v = tn_dim_mod(d, a, b); break;
+    case 4: v = tn_dim_max(d, a, b); break;
+    default: v = tn_dim_min(d, a, b); break;
   }
   int64_t c;
   return v == TN_DIM_BAD || (tn_dim_as_int(d, v, &c) && c < 0) ? 5 : v;
@@ -35,22 +40,24 @@ static tn_attr_val random_val(gen *r, uint32_t n_in, int depth) {
   tn_attr_val v = {(tn_attr_kind)below(&r->seed, depth ? TN_AT_LIST + 1 : TN_AT_LIST), {0}};
   uint64_t bits = next_random(&r->seed);
   switch (v.kind) {
-  case TN_AT_INT: v.u.i = (int64_t)bits >> below(&r->seed, 64); break;
-  case TN_AT_FLOAT: memcpy(&v.u.f, &bits, sizeof bits); break;
-  case TN_AT_BOOL: v.u.b = bits & 1; break;
-  case TN_AT_STR: v.u.s = strings[bits % 5]; break;
-  case TN_AT_DTYPE: v.u.t = (tn_dtype)(bits % TN_N_DTYPES); break;
-  case TN_AT_DIM: v.u.d = random_dim(r, 2); break;
-  case TN_AT_REF:
-    if (n_in) v.u.ref = (uint32_t)(bits % n_in);
-    else v.kind = TN_AT_NONE;
-    break;
-  case TN_AT_LIST:
-    v.u.list.n = (uint32_t)(bits % 4);
-    v.u.list.item = TN_NEW(&r->s->arena, tn_attr_val, 4);
-    for (uint32_t i = 0; i < v.u.list.n; i++) v.u.list.item[i] = random_val(r, n_in, depth - 1);
-    break;
-  default: break;
+    case TN_AT_INT: v.u.i = (int64_t)bits >> below(&r->seed, 64); break;
+    case TN_AT_FLOAT: memcpy(&v.u.f, &bits, sizeof bits); break;
+    case TN_AT_BOOL: v.u.b = bits & 1; break;
+    case TN_AT_STR: v.u.s = strings[bits % 5]; break;
+    case TN_AT_DTYPE: v.u.t = (tn_dtype)(bits % TN_N_DTYPES); break;
+    case TN_AT_DIM: v.u.d = random_dim(r, 2); break;
+    case TN_AT_REF:
+      if (n_in)
+        v.u.ref = (uint32_t)(bits % n_in);
+      else
+        v.kind = TN_AT_NONE;
+      break;
+    case TN_AT_LIST:
+      v.u.list.n = (uint32_t)(bits % 4);
+      v.u.list.item = TN_NEW(&r->s->arena, tn_attr_val, 4);
+      for (uint32_t i = 0; i < v.u.list.n; i++) v.u.list.item[i] = random_val(r, n_in, depth - 1);
+      break;
+    default: break;
   }
   return v;
 }
@@ -73,53 +80,53 @@ static void random_node(gen *r, int depth) {
   for (int i = 0; i < 3; i++) t[i] = random_type(r);
   for (int i = 0; i < 4; i++) in[i] = random_ref(r);
   switch (below(&r->seed, depth ? 5 : 4)) {
-  case 0: {
-    tn_op op = (tn_op)below(&r->seed, TN_N_SCALARS);
-    must(s, tn_graph_add(g, op, in, (uint32_t)tn_op_in_min(op), NULL, 0, t, 1, prov, &id));
-    break;
-  }
-  case 1: {
-    static const char *const names[] = {"k", "other", "odd key"};
-    tn_attr a[3];
-    n_in = below(&r->seed, 5);
-    for (int i = 0; i < 3; i++) a[i] = (tn_attr){names[i], random_val(r, n_in, 3)};
-    must(s, tn_graph_add(g, TN_OP_CALL, in, n_in, a, below(&r->seed, 4), t, below(&r->seed, 4), prov, &id));
-    must(s, tn_node_set_target(g, id, below(&r->seed, 4) ? "aten.some_op.default" : "com.vendor::Op-1"));
-    break;
-  }
-  case 2: {
-    uint8_t data[64];
-    tn_dim n = below(&r->seed, 9);
-    tn_ref c;
-    for (int i = 0; i < 64; i++) data[i] = (uint8_t)next_random(&r->seed);
-    must(s, tn_graph_add_const(g, tn_type_make(g, TN_F64, 1, &n), data, (size_t)n * 8, prov, &c));
-    id = g->value[c.id].node;
-    break;
-  }
-  case 3: {
-    tn_attr a[] = {tn_mk_int("dim", -1), tn_mk_bool("descending", below(&r->seed, 2))};
-    must(s, tn_graph_add(g, TN_OP_SORT, in, 1, a, 2, t, 2, prov, &id));
-    break;
-  }
-  default: {
-    tn_graph *body;
-    tn_attr a = tn_mk_str("kind", "pointwise");
-    must(s, tn_graph_body(g, below(&r->seed, 2) ? "kernel" : "", &body));
-    n_in = below(&r->seed, 4);
-    for (uint32_t i = 0; i < n_in; i++) {
-      tn_ref p;
-      must(s, tn_graph_add_input(body, NULL, *tn_typeof(g, in[i]), TN_ORIGIN_INPUT, &p));
-      r->g = body;
-      random_name(r, p);
+    case 0: {
+      tn_op op = (tn_op)below(&r->seed, TN_N_SCALARS);
+      must(s, tn_graph_add(g, op, in, (uint32_t)tn_op_in_min(op), NULL, 0, t, 1, prov, &id));
+      break;
     }
-    r->g = body;
-    random_graph(r, 1 + below(&r->seed, 5), depth - 1);
-    r->g = g;
-    uint32_t n_out = 0;
-    for (uint32_t i = 0; i < body->n_outputs && n_out < 3; i++) t[n_out++] = *tn_typeof(body, body->output[i].ref);
-    must(s, tn_graph_add(g, TN_OP_FUSED, in, n_in, &a, 1, t, n_out, prov, &id));
-    g->node[id].body = body;
-  }
+    case 1: {
+      static const char *const names[] = {"k", "other", "odd key"};
+      tn_attr a[3];
+      n_in = below(&r->seed, 5);
+      for (int i = 0; i < 3; i++) a[i] = (tn_attr){names[i], random_val(r, n_in, 3)};
+      must(s, tn_graph_add(g, TN_OP_CALL, in, n_in, a, below(&r->seed, 4), t, below(&r->seed, 4), prov, &id));
+      must(s, tn_node_set_target(g, id, below(&r->seed, 4) ? "aten.some_op.default" : "com.vendor::Op-1"));
+      break;
+    }
+    case 2: {
+      uint8_t data[64];
+      tn_dim n = below(&r->seed, 9);
+      tn_ref c;
+      for (int i = 0; i < 64; i++) data[i] = (uint8_t)next_random(&r->seed);
+      must(s, tn_graph_add_const(g, tn_type_make(g, TN_F64, 1, &n), data, (size_t)n * 8, prov, &c));
+      id = g->value[c.id].node;
+      break;
+    }
+    case 3: {
+      tn_attr a[] = {tn_mk_int("dim", -1), tn_mk_bool("descending", below(&r->seed, 2))};
+      must(s, tn_graph_add(g, TN_OP_SORT, in, 1, a, 2, t, 2, prov, &id));
+      break;
+    }
+    default: {
+      tn_graph *body;
+      tn_attr a = tn_mk_str("kind", "pointwise");
+      must(s, tn_graph_body(g, below(&r->seed, 2) ? "kernel" : "", &body));
+      n_in = below(&r->seed, 4);
+      for (uint32_t i = 0; i < n_in; i++) {
+        tn_ref p;
+        must(s, tn_graph_add_input(body, NULL, *tn_typeof(g, in[i]), TN_ORIGIN_INPUT, &p));
+        r->g = body;
+        random_name(r, p);
+      }
+      r->g = body;
+      random_graph(r, 1 + below(&r->seed, 5), depth - 1);
+      r->g = g;
+      uint32_t n_out = 0;
+      for (uint32_t i = 0; i < body->n_outputs && n_out < 3; i++) t[n_out++] = *tn_typeof(body, body->output[i].ref);
+      must(s, tn_graph_add(g, TN_OP_FUSED, in, n_in, &a, 1, t, n_out, prov, &id));
+      g->node[id].body = body;
+    }
   }
   for (uint32_t k = 0; k < g->node[id].n_out; k++) random_name(r, tn_out(&g->node[id], k));
 }
@@ -154,7 +161,8 @@ static tn_graph *random_top(gen *r, uint32_t n_nodes) {
     random_name(r, x);
     tn_node *node = tn_def(r->g, x);
     if (o == TN_ORIGIN_SYM) node->input->sym = random_dim(r, 1);
-    if (t.rank && below(&r->seed, 2)) node->input->stride = random_type(r).rank == t.rank ? tn_type_make(r->g, TN_F32, t.rank, t.dim).dim : NULL;
+    if (t.rank && below(&r->seed, 2))
+      node->input->stride = random_type(r).rank == t.rank ? tn_type_make(r->g, TN_F32, t.rank, t.dim).dim : NULL;
     node->prov = below(&r->seed, r->n_src + 1);
   }
   random_graph(r, n_nodes, 2);

@@ -28,14 +28,17 @@ static void compact_gives(session *s, tn_graph *g, const char *text) {
 
 static void test_dead_code(void **state) {
   session *s = *state;
-  tn_graph *g = must_parse(s, "graph @f(%x: f32[2] mutated, %unused: f32[3]) {\n"
-                              " %d1: f32[2] = neg %x\n %a: f32[2] = abs %x\n %d2: f32[2] = neg %d1\n %m: f32[2] = exp %a\n"
-                              " call a.b %d1\n call keep %a {effect=true}\n opaque keep2 {reason=\"r\", effect=true}\n opaque drop {reason=\"r\", effect=false}\n"
-                              " %v: f32[2], %i: i64[2] = sort %a {dim=0}\n %e: f32[2] = full {shape=[2], value=1, dtype=f32}\n"
-                              " mutate %x = %m\n return %i, dim 3\n}");
-  compact_gives(s, g, "graph @f(%x: f32[2] input mutated, %unused: f32[3] input) -> (i64[2], dim) {\n"
-                      "  %a: f32[2] = abs %x\n  %m: f32[2] = exp %a\n  call keep %a {effect=true}\n  opaque keep2 {reason=\"r\", effect=true}\n"
-                      "  %v: f32[2], %i: i64[2] = sort %a {dim=0}\n  mutate %x = %m\n  return %i, dim 3\n}\n");
+  tn_graph *g = must_parse(
+      s,
+      "graph @f(%x: f32[2] mutated, %unused: f32[3]) {\n"
+      " %d1: f32[2] = neg %x\n %a: f32[2] = abs %x\n %d2: f32[2] = neg %d1\n %m: f32[2] = exp %a\n"
+      " call a.b %d1\n call keep %a {effect=true}\n opaque keep2 {reason=\"r\", effect=true}\n opaque drop {reason=\"r\", effect=false}\n"
+      " %v: f32[2], %i: i64[2] = sort %a {dim=0}\n %e: f32[2] = full {shape=[2], value=1, dtype=f32}\n"
+      " mutate %x = %m\n return %i, dim 3\n}");
+  compact_gives(s, g,
+                "graph @f(%x: f32[2] input mutated, %unused: f32[3] input) -> (i64[2], dim) {\n"
+                "  %a: f32[2] = abs %x\n  %m: f32[2] = exp %a\n  call keep %a {effect=true}\n  opaque keep2 {reason=\"r\", effect=true}\n"
+                "  %v: f32[2], %i: i64[2] = sort %a {dim=0}\n  mutate %x = %m\n  return %i, dim 3\n}\n");
   g->node[5].dead = true; /* a pass took the effect over */
   must(s, tn_graph_compact(&s->diag, g));
   assert_null(strstr(show(s, g, 0), "keep %a"));
@@ -50,13 +53,15 @@ static void test_replace_moves_up(void **state) {
   assert_int_equal(use[out_named(g, "a").id], 0);
   assert_int_equal(use[n2.id], 2);
   assert_int_equal(use[1], 3); /* the node that is no longer needed still reads it */
-  compact_gives(s, g, "graph @f(%x: f32[2] input) -> (f32[2], f32[2]) {\n  %n1: f32[2] = sqrt %x\n  %n2: f32[2] = add %n1, %x\n"
-                      "  %b: f32[2] = abs %n2\n  %c: f32[2] = exp %b\n  return %c, %n2\n}\n");
+  compact_gives(s, g,
+                "graph @f(%x: f32[2] input) -> (f32[2], f32[2]) {\n  %n1: f32[2] = sqrt %x\n  %n2: f32[2] = add %n1, %x\n"
+                "  %b: f32[2] = abs %n2\n  %c: f32[2] = exp %b\n  return %c, %n2\n}\n");
 }
 
 static void test_chains(void **state) {
   session *s = *state;
-  tn_graph *g = must_parse(s, "graph @f(%x: f32[2] mutated) { %a: f32[2] = neg %x; %b: f32[2] = abs %a; %c: f32[2] = exp %b; mutate %x = %c; return %c }");
+  tn_graph *g = must_parse(
+      s, "graph @f(%x: f32[2] mutated) { %a: f32[2] = neg %x; %b: f32[2] = abs %a; %c: f32[2] = exp %b; mutate %x = %c; return %c }");
   tn_ref x = {1}, a = out_named(g, "a"), b = out_named(g, "b"), c = out_named(g, "c");
   tn_graph_replace(g, c, b);
   tn_graph_replace(g, b, a);
@@ -83,16 +88,16 @@ static void test_inputs(void **state) {
 static void test_faults(void **state) {
   session *s = *state;
   static const char text[] = "graph @f(%x: f32[2]) { %a: f32[2] = neg %x; %b: f32[2] = abs %a; return %b }";
-#define FAULT(change, message)                                                   \
-  do {                                                                           \
-    tn_graph *g = must_parse(s, text);                                           \
-    change;                                                                      \
-    char *before = copy_text(show(s, g, 0));                                     \
-    assert_int_equal(tn_graph_compact(&s->diag, g), TN_E_VERIFY);                \
-    if (!strstr(s->diag.text, message)) fail_msg("wanted %s, got %s", message, s->diag.text); \
-    tn_diag_clear(&s->diag);                                                     \
-    assert_string_equal(show(s, g, 0), before);                                  \
-    free(before);                                                                \
+#define FAULT(change, message)                                                                                                             \
+  do {                                                                                                                                     \
+    tn_graph *g = must_parse(s, text);                                                                                                     \
+    change;                                                                                                                                \
+    char *before = copy_text(show(s, g, 0));                                                                                               \
+    assert_int_equal(tn_graph_compact(&s->diag, g), TN_E_VERIFY);                                                                          \
+    if (!strstr(s->diag.text, message)) fail_msg("wanted %s, got %s", message, s->diag.text);                                              \
+    tn_diag_clear(&s->diag);                                                                                                               \
+    assert_string_equal(show(s, g, 0), before);                                                                                            \
+    free(before);                                                                                                                          \
   } while (0)
   FAULT(tn_graph_replace(g, (tn_ref){2}, (tn_ref){3}), "cycle: node 3 (abs) needs the result of node 3 (abs)");
   FAULT(tn_graph_replace(g, (tn_ref){2}, add1(s, g, TN_OP_EXP, "n", (tn_ref){3}, NONE)), "cycle: node");
@@ -108,19 +113,24 @@ static void test_faults(void **state) {
   assert_int_equal(tn_graph_compact(&s->diag, g), TN_E_VERIFY);
 }
 
-static const char fused[] = "graph @f(%x: f32[2] input, %y: f32[2] input) -> (f32[2], f32[2]) {\n"
-                            "  %a: f32[2], %b: f32[2] = fused %x, %y {kind=\"k\"} @body {\n    (%p: f32[2], %q: f32[2])\n    %i: f32[2] = fused %p {kind=\"in\"} {\n"
-                            "      (%r: f32[2])\n      %dead: f32[2] = neg %r\n      %s: f32[2] = exp %r\n      yield %s\n    }\n    %j: f32[2] = neg %q\n    yield %i, %p\n  }\n"
-                            "  %c: f32[2] = const {data=\"0000803f00000040\"}\n  %d: f32[2] = call t.u %c {effect=false, r=$0}\n  return %a, %d\n}\n";
+static const char fused[] =
+    "graph @f(%x: f32[2] input, %y: f32[2] input) -> (f32[2], f32[2]) {\n"
+    "  %a: f32[2], %b: f32[2] = fused %x, %y {kind=\"k\"} @body {\n    (%p: f32[2], %q: f32[2])\n    %i: f32[2] = fused %p {kind=\"in\"} "
+    "{\n"
+    "      (%r: f32[2])\n      %dead: f32[2] = neg %r\n      %s: f32[2] = exp %r\n      yield %s\n    }\n    %j: f32[2] = neg %q\n    "
+    "yield %i, %p\n  }\n"
+    "  %c: f32[2] = const {data=\"0000803f00000040\"}\n  %d: f32[2] = call t.u %c {effect=false, r=$0}\n  return %a, %d\n}\n";
 
 static void test_bodies(void **state) {
   session *s = *state;
   tn_graph *g = must_parse(s, fused);
   assert_string_equal(show(s, g, 0), fused);
-  compact_gives(s, g, "graph @f(%x: f32[2] input, %y: f32[2] input) -> (f32[2], f32[2]) {\n"
-                      "  %a: f32[2], %b: f32[2] = fused %x, %y {kind=\"k\"} @body {\n    (%p: f32[2], %q: f32[2])\n    %i: f32[2] = fused %p {kind=\"in\"} {\n"
-                      "      (%r: f32[2])\n      %s: f32[2] = exp %r\n      yield %s\n    }\n    yield %i, %p\n  }\n"
-                      "  %c: f32[2] = const {data=\"0000803f00000040\"}\n  %d: f32[2] = call t.u %c {effect=false, r=$0}\n  return %a, %d\n}\n");
+  compact_gives(s, g,
+                "graph @f(%x: f32[2] input, %y: f32[2] input) -> (f32[2], f32[2]) {\n"
+                "  %a: f32[2], %b: f32[2] = fused %x, %y {kind=\"k\"} @body {\n    (%p: f32[2], %q: f32[2])\n    %i: f32[2] = fused %p "
+                "{kind=\"in\"} {\n"
+                "      (%r: f32[2])\n      %s: f32[2] = exp %r\n      yield %s\n    }\n    yield %i, %p\n  }\n"
+                "  %c: f32[2] = const {data=\"0000803f00000040\"}\n  %d: f32[2] = call t.u %c {effect=false, r=$0}\n  return %a, %d\n}\n");
   g->node[3].body->node[2].dead = false;
   tn_graph_replace(g->node[3].body, out_named(g->node[3].body, "i"), (tn_ref){77777}); /* no such value: ignored */
   g->node[3].body->output[0].ref.id = 99;
@@ -191,11 +201,15 @@ static void test_prov(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_dead_code, setup, teardown), cmocka_unit_test_setup_teardown(test_replace_moves_up, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_chains, setup, teardown), cmocka_unit_test_setup_teardown(test_inputs, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_faults, setup, teardown), cmocka_unit_test_setup_teardown(test_bodies, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_copy, setup, teardown), cmocka_unit_test_setup_teardown(test_copy_within, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_long, setup, teardown), cmocka_unit_test_setup_teardown(test_prov, setup, teardown)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_dead_code, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_replace_moves_up, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_chains, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_inputs, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_bodies, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_copy, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_copy_within, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_long, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_prov, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

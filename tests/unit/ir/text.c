@@ -5,7 +5,8 @@
 #include "ir/ir_int.h"
 
 static const char everything[] =
-    "graph @main(%x: f32[s0,64] input, %w: f32[64,64]{1,64} param mutated !1, %n: i64[] sym(s0), %b: bf16[4*s0 + 1,floordiv(s0, 2)] buffer, "
+    "graph @main(%x: f32[s0,64] input, %w: f32[64,64]{1,64} param mutated !1, %n: i64[] sym(s0), %b: bf16[4*s0 + 1,floordiv(s0, 2)] "
+    "buffer, "
     "%c: u8[] const) -> (f32[s0,64], dim, none, i64[0]) {\n"
     "  sym s0 in [2, 1024]\n"
     "  src 1 \"add_3\" \"aten.add.Tensor\" \"model.py:12 in \\\"f\\\"\" f32 gates=pp-f fate=fused detail=\"k0\"\n"
@@ -48,13 +49,16 @@ static void test_provenance_is_optional(void **state) {
 
 static void test_values_of_attributes(void **state) {
   session *s = *state;
-  static const double f[] = {0.0, -0.0, 1.0, 0.1, -1e-300, 5e-324, 1.7976931348623157e308, 1e23, 123456789.123, INFINITY, -INFINITY, NAN, 3.0};
+  static const double f[] = {0.0,  -0.0,          1.0,      0.1,       -1e-300, 5e-324, 1.7976931348623157e308,
+                             1e23, 123456789.123, INFINITY, -INFINITY, NAN,     3.0};
   enum { N = sizeof f / sizeof *f };
   tn_graph *g;
   must(s, tn_graph_create(&s->arena, s->dims, "floats", &g));
   tn_attr_val item[N];
   for (int i = 0; i < N; i++) item[i] = (tn_attr_val){TN_AT_FLOAT, {.f = f[i]}};
-  tn_attr a[] = {{"f", {TN_AT_LIST, {.list = {item, N}}}}, {"odd name", {TN_AT_INT, {.i = INT64_MIN}}}, {"none", {TN_AT_NONE, {.i = 0}}},
+  tn_attr a[] = {{"f", {TN_AT_LIST, {.list = {item, N}}}},
+                 {"odd name", {TN_AT_INT, {.i = INT64_MIN}}},
+                 {"none", {TN_AT_NONE, {.i = 0}}},
                  {"e", {TN_AT_LIST, {.list = {NULL, 0}}}},
                  {"d", {TN_AT_DIM, {.d = tn_dim_sym(s->dims, "f32")}}},
                  {"d2", {TN_AT_DIM, {.d = tn_dim_sub(s->dims, 1, tn_dim_sym(s->dims, "inf"))}}},
@@ -71,8 +75,10 @@ static void test_values_of_attributes(void **state) {
   for (int i = 0; i < N; i++) {
     assert_int_equal(v->u.list.item[i].kind, TN_AT_FLOAT);
     double x = v->u.list.item[i].u.f;
-    if (isnan(f[i])) assert_true(isnan(x));
-    else assert_memory_equal(&x, &f[i], sizeof x);
+    if (isnan(f[i]))
+      assert_true(isnan(x));
+    else
+      assert_memory_equal(&x, &f[i], sizeof x);
   }
   for (int i = 4; i < 8; i++) assert_true(tn_attr_get(&h->node[1], a[i].name)->u.d == a[i].val.u.d);
   free(t);
@@ -125,17 +131,18 @@ static void test_names(void **state) {
     must(s, tn_graph_add_output(g, r));
   }
   char *text = copy_text(show(s, g, 0));
-  assert_string_equal(text, "graph @\"a graph\"(%\"onnx::Conv_1\": f32[2] input) -> (f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2]) {\n"
-                            "  %x: f32[2] = neg %\"onnx::Conv_1\"\n"
-                            "  %0: f32[2] = neg %\"onnx::Conv_1\"\n"
-                            "  %\"7\": f32[2] = neg %\"onnx::Conv_1\"\n"
-                            "  %1: f32[2] = neg %\"onnx::Conv_1\"\n"
-                            "  %2: f32[2] = neg %\"onnx::Conv_1\"\n"
-                            "  %\"/a/b.c\": f32[2] = neg %\"onnx::Conv_1\"\n"
-                            "  %\"-\": f32[2] = neg %\"onnx::Conv_1\"\n"
-                            "  %\"x\\\"y\\n\": f32[2] = neg %\"onnx::Conv_1\"\n"
-                            "  return %x, %0, %\"7\", %1, %2, %\"/a/b.c\", %\"-\", %\"x\\\"y\\n\"\n"
-                            "}\n");
+  assert_string_equal(
+      text, "graph @\"a graph\"(%\"onnx::Conv_1\": f32[2] input) -> (f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2]) {\n"
+            "  %x: f32[2] = neg %\"onnx::Conv_1\"\n"
+            "  %0: f32[2] = neg %\"onnx::Conv_1\"\n"
+            "  %\"7\": f32[2] = neg %\"onnx::Conv_1\"\n"
+            "  %1: f32[2] = neg %\"onnx::Conv_1\"\n"
+            "  %2: f32[2] = neg %\"onnx::Conv_1\"\n"
+            "  %\"/a/b.c\": f32[2] = neg %\"onnx::Conv_1\"\n"
+            "  %\"-\": f32[2] = neg %\"onnx::Conv_1\"\n"
+            "  %\"x\\\"y\\n\": f32[2] = neg %\"onnx::Conv_1\"\n"
+            "  return %x, %0, %\"7\", %1, %2, %\"/a/b.c\", %\"-\", %\"x\\\"y\\n\"\n"
+            "}\n");
   must(s, tn_graph_verify(&s->diag, g));
   same_after_reading(text, 0);
   free(text);
@@ -168,7 +175,8 @@ static void test_constants(void **state) {
 
 static void test_numbers_of_dim_lists(void **state) {
   session *s = *state;
-  tn_graph *g = must_parse(s, "graph @f(%x: f32[2]) { %y: f32[2] = slice %x {dim=0, start=[-1], size=2, step=-1}\n call t {d=[-1, 2]}\n return }");
+  tn_graph *g =
+      must_parse(s, "graph @f(%x: f32[2]) { %y: f32[2] = slice %x {dim=0, start=[-1], size=2, step=-1}\n call t {d=[-1, 2]}\n return }");
   tn_dim d[2];
   int64_t v[2];
   assert_int_equal(tn_attr_dims(&g->node[2], "start", d, 2), 1);
@@ -244,12 +252,17 @@ static void test_broken_prints(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_everything, setup, teardown), cmocka_unit_test_setup_teardown(test_provenance_is_optional, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_values_of_attributes, setup, teardown), cmocka_unit_test_setup_teardown(test_locale, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_layout, setup, teardown), cmocka_unit_test_setup_teardown(test_names, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_constants, setup, teardown), cmocka_unit_test_setup_teardown(test_numbers_of_dim_lists, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_readers, setup, teardown), cmocka_unit_test_setup_teardown(test_op_table, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_types, setup, teardown), cmocka_unit_test_setup_teardown(test_broken_prints, setup, teardown)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_everything, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_provenance_is_optional, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_values_of_attributes, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_locale, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_layout, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_names, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_constants, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_numbers_of_dim_lists, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_readers, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_op_table, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_types, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_broken_prints, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
