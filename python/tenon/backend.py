@@ -10,14 +10,14 @@ import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._guards import TracingContext
 
 from tenon import _native, fx
-from tenon.capture import Captured, NeedsAot, origins, record
+from tenon.capture import Captured, NeedsAot, dynamo_inputs, origins, record
 from tenon.host import Host
 from tenon.options import parse_options, run_threads
 
@@ -41,7 +41,7 @@ def decomposition(op) -> Callable | None:
 
 @functools.cache
 def _core_table() -> dict:
-    """Costs about 0.2 s when it is first made, so nothing makes it before an operator without a row turns up."""
+    """Costs about 0.1 s when it is first made, so nothing makes it before an operator without a row turns up."""
     from torch._decomp import core_aten_decompositions
 
     return dict(core_aten_decompositions())
@@ -74,9 +74,14 @@ def build(captured: Captured, options: dict, check_grad: bool = False) -> _nativ
     return program
 
 
-def from_graph(gm: torch.fx.GraphModule, origin: dict[int, str], name: str = "fwd") -> Captured:
-    """An ATen graph of AOTAutograd or export as a Captured. Unsupported gives the reason."""
+def from_graph(gm: torch.fx.GraphModule, origin: dict[int, str], name: str = "fwd", writes: Sequence[int] = ()) -> Captured:
+    """An ATen graph of AOTAutograd or export as a Captured. Unsupported gives the reason.
+
+    `writes` names inputs whose new values are the graph's first outputs.
+    """
     rows = fx.Writer(gm, origin, name)
+    rows.mutations += [{"input": k, **v} for k, v in zip(writes, rows.outputs)]
+    rows.outputs = rows.outputs[len(writes) :]
     number: dict[str, int] = {}
     ret = [None if v is None else number.setdefault(json.dumps(v), len(number)) for v in rows.outputs]
     rows.outputs = [json.loads(v) for v in number]
@@ -95,7 +100,7 @@ class Backend:
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: list) -> Callable:
         """A callable over the graph's inputs, as Dynamo wants it."""
         try:
-            captured = record(gm, decomposition)
+            captured = record(gm, dynamo_inputs(gm), decomposition)
         except NeedsAot as why:
             log.debug("through AOTAutograd: %s", why)
             return self._aot(gm, example_inputs)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
+from torch._dynamo.source import FloatTensorSource
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
@@ -112,8 +113,8 @@ class _Rows(Encoder):
 class _Run:
     """One run of a graph on functional tensors."""
 
-    def __init__(self, gm: GraphModule, recorder: Recorder, fake_mode):
-        self.gm, self.recorder, self.fake_mode = gm, recorder, fake_mode
+    def __init__(self, gm: GraphModule, recorder: Recorder, inputs: dict[Node, tuple[object, str | None]], fake_mode):
+        self.gm, self.recorder, self.described, self.fake_mode = gm, recorder, inputs, fake_mode
         self.inputs: list[tuple[Node, object, object]] = []  # node, fake value, functional value
 
     def outputs(self) -> list:
@@ -127,12 +128,14 @@ class _Run:
         raise NeedsAot("a graph without output")
 
     def _placeholder(self, node: Node, env) -> object:
-        value = node.meta["example_value"]
+        value, origin = self.described[node]
         wrapped = value
+        if origin is None:
+            return value
         if isinstance(value, torch.Tensor):
             self.recorder.rows.bind(value, {"ref": node.name})
             wrapped = torch._to_functional_tensor(value)
-        self.recorder.rows.add_input(node.name, value, _origin(node, value))
+        self.recorder.rows.add_input(node.name, value, origin)
         self.inputs.append((node, value, wrapped))
         return wrapped
 
@@ -165,28 +168,37 @@ class _Run:
         raise NeedsAot("modules that were not inlined")
 
 
-def _origin(node: Node, value) -> str:
-    if isinstance(value, torch.nn.Parameter):
+def dynamo_inputs(gm: GraphModule) -> dict[Node, tuple[object, str | None]]:
+    """Fake value and origin of every placeholder of a Dynamo graph. NeedsAot: AOTAutograd makes tensors of varying floats."""
+    if any(isinstance(n._dynamo_source, FloatTensorSource) for n in gm.graph.find_nodes(op="placeholder")):
+        raise NeedsAot("a float may vary")
+    return {n: (n.meta.get("example_value"), _origin(n)) for n in gm.graph.find_nodes(op="placeholder")}
+
+
+def _origin(node: Node) -> str:
+    if isinstance(node.meta.get("example_value"), torch.nn.Parameter):
         return "param"
     static = (node.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type")
     return "buffer" if static else "input"
 
 
-def record(gm: GraphModule, decompose: Callable) -> Captured:
-    """Records a Dynamo graph for inference. NeedsAot: another way must be taken; Unsupported: no way is known."""
-    examples = [n.meta.get("example_value") for n in gm.graph.find_nodes(op="placeholder")]
+def record(gm: GraphModule, inputs: dict[Node, tuple[object, str | None]], decompose: Callable) -> Captured:
+    """Records a graph for inference. `inputs` gives each placeholder's fake value and origin; origin None: a fixed value.
+
+    NeedsAot: another way must be taken; Unsupported: no way is known.
+    """
+    examples = [value for value, origin in inputs.values() if origin]
     tensors = [e for e in examples if isinstance(e, torch.Tensor)]
     _check(tensors)
     fake_mode = tensors[0].fake_mode
     recorder = Recorder(decompose)
-    run = _Run(gm, recorder, fake_mode)
-    dynamic = any(not isinstance(e, torch.Tensor) or e._has_symbolic_sizes_strides for e in examples)
+    run = _Run(gm, recorder, inputs, fake_mode)
     with contextlib.ExitStack() as stack:
         if TracingContext.try_get():
             stack.enter_context(TracingContext.patch(fake_mode=fake_mode))
         stack.enter_context(torch.no_grad())
         stack.enter_context(fake_mode)
-        stack.enter_context(enable_python_dispatcher() if dynamic else contextlib.nullcontext())
+        stack.enter_context(enable_python_dispatcher())  # its Python forms keep batch norm and others functional
         stack.enter_context(recorder)
         torch._enable_functionalization(reapply_views=True)
         stack.callback(torch._disable_functionalization)

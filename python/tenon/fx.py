@@ -12,6 +12,7 @@ import re
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import guard_scalar
 from torch.utils._python_dispatch import _disable_current_modes
 
 DTYPES = {
@@ -122,10 +123,6 @@ def _range(shape_env, symbol) -> dict:
     return {"lo": int(lo) if lo.is_Integer else 0, "hi": min(int(hi), _INT64_MAX) if hi.is_Integer else _INT64_MAX}
 
 
-class SymbolicFloat(Unsupported):
-    """A float that may vary reached an operator; the text is its symbol."""
-
-
 class Encoder:
     """What both ways of capture share: rows of the JSON text, the symbols they use, and the constants they keep alive."""
 
@@ -207,13 +204,9 @@ class Encoder:
         raise Unsupported("a tensor among a node's arguments")
 
     def sym(self, value) -> object:
-        """A symbolic int as its number or {"sym": text}; SymbolicFloat for a float that tracing did not fix."""
-        if isinstance(value, torch.SymFloat):
-            if not value.node.expr.is_number:
-                raise SymbolicFloat(str(value.node.expr))
-            return _plain(float(value.node.expr))
+        """A symbolic int as its number or {"sym": text}. Floats and truth values get a guard that fixes them."""
         if not isinstance(value, torch.SymInt):
-            raise Unsupported(f"symbolic number of type {type(value).__name__}")
+            return _plain(guard_scalar(value))
         self._note(value)
         text = dim(value)
         return text if type(text) is int else {"sym": text}

@@ -53,7 +53,7 @@ class EvalProgram:
     def _check(self, node, value, args):
         values = value if isinstance(value, (list, tuple)) else [value]
         for row, got in zip(node["out"], values):
-            if row is None:
+            if row is None or got is None:  # a workspace that only fake tensors have
                 continue
             shape = [self._arg(s if isinstance(s, int) else {"sym": s}, {}, args) for s in row["shape"]]
             assert list(got.shape) == shape, (node, got.shape)
