@@ -50,6 +50,8 @@ TN_API const char *tn_run_error(const tn_run *r);
 
 TN_API uint32_t tn_program_n_in(const tn_program *p);
 TN_API uint32_t tn_program_n_out(const tn_program *p);
+/** Nonzero when input i has packed copies, so that its key matters to tn_run_bind. O(buffers). */
+TN_API int32_t tn_program_in_packed(const tn_program *p, uint32_t i);
 TN_API void tn_program_destroy(tn_program *p);
 
 /** Counters since start, for tests and reports. */

@@ -165,7 +165,7 @@ struct program {
   vectorcallfunc vectorcall;
   tn_compiled *compiled;
   uint32_t n_in, n_out, n_user;
-  char *origin;           /* per input: 'i' input, 'p' parameter or buffer, 's' scalar */
+  char *origin;           /* per input: 'i' input, 's' scalar, 'p' parameter or buffer with packed copies, 'b' one without */
   int32_t *ret;           /* per returned value: output number, ~input number, or INT32_MIN for None */
   Py_ssize_t n_ret;
   bool single, check_grad;
@@ -329,7 +329,7 @@ static bool read_tensor(program *p, call *c, uint32_t k, PyObject *a, bool grad_
     return PyErr_Format(PyExc_TypeError, "TN_E_ARG: input %u has a dtype that Tenon does not know (DLPack code %d, %d bits)", k, t.dtype.code, t.dtype.bits), false;
   if (p->origin[k] == 'p') {
     if (!parameter_key(p, k, a, &t, &c->key[k])) return false;
-  } else {
+  } else if (p->origin[k] == 'i') {
     PyObject *neg = PyObject_CallOneArg(torch_.is_neg, a);
     if (!neg) return false;
     Py_DECREF(neg);
@@ -412,7 +412,8 @@ static bool make_outputs(program *p, call *c, PyObject *const *args, PyObject **
     tn_status s = tn_run_out(c->run, i, t);
     if (s) return raise_status(s, tn_run_error(c->run)), false;
     int32_t alias = tn_run_out_alias(c->run, i);
-    made_out[i] = alias >= 0 ? view_of(args[alias], &c->in[alias], t) : make_output(p, i, t);
+    if (t->data && alias < 0) made_out[i] = PyLong_FromLongLong(*(const int64_t *)t->data); /* a size */
+    else made_out[i] = alias >= 0 ? view_of(args[alias], &c->in[alias], t) : make_output(p, i, t);
     if (!made_out[i]) return false;
   }
   return true;
@@ -663,7 +664,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
   p->watch = PyMem_Calloc(p->n_in + 1u, sizeof *p->watch);
   p->made = PyMem_Calloc(p->n_out + 1u, sizeof *p->made);
   if (!p->origin || !p->watch || !p->made || !copy_ints(ret, &p->ret, &p->n_ret)) goto fail;
-  memcpy(p->origin, origin, p->n_in + 1u);
+  for (uint32_t k = 0; k < p->n_in; k++) p->origin[k] = origin[k] == 'p' && !tn_program_in_packed(c, k) ? 'b' : origin[k];
   for (Py_ssize_t i = 0; i < p->n_ret; i++)
     if (p->ret[i] != INT32_MIN && (p->ret[i] < 0 ? (uint32_t)~p->ret[i] >= p->n_in : (uint32_t)p->ret[i] >= p->n_out)) {
       PyErr_Format(PyExc_RuntimeError, "TN_E_INTERNAL: returned value %zd names output %d of %u", i, (int)p->ret[i], p->n_out);

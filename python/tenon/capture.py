@@ -248,7 +248,7 @@ def _output(rows: _Rows, value, seen: set, number: dict) -> object:
     if not isinstance(value, torch.Tensor):
         if not isinstance(value, (int, torch.SymInt)) or isinstance(value, bool):
             raise NeedsAot(f"output of type {type(value).__name__}")
-        return rows.arg(value)
+        return rows.result(value)
     torch._sync(value)
     inner = torch._from_functional_tensor(value)
     ref = rows.tensor(inner)

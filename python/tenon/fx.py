@@ -199,6 +199,11 @@ class Encoder:
             return self.sym(value)
         return _plain(value)
 
+    def result(self, value) -> dict | None:
+        """A returned value: a reference, {"sym": text} for a size, or None."""
+        v = self.arg(value)
+        return {"sym": str(v)} if type(v) is int else v
+
     def tensor(self, value: torch.Tensor) -> dict:
         """Reference of a tensor that was seen before."""
         raise Unsupported("a tensor among a node's arguments")
@@ -273,4 +278,4 @@ class Writer(Encoder):
         self.refs[node] = source
 
     def _output(self, node: Node) -> None:
-        self.outputs = [self.arg(v) for v in node.args[0]]
+        self.outputs = [self.result(v) for v in node.args[0]]

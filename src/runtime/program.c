@@ -84,3 +84,9 @@ void tn_program_destroy(tn_program *p) {
 const tn_plan *tn_program_plan(const tn_program *p) { return p->plan; }
 uint32_t tn_program_n_in(const tn_program *p) { return p->plan->n_in; }
 uint32_t tn_program_n_out(const tn_program *p) { return p->plan->n_out; }
+
+int32_t tn_program_in_packed(const tn_program *p, uint32_t i) {
+  for (uint32_t k = 0; k < p->plan->n_buf; k++)
+    if (p->plan->buf[k].kind == TN_PB_PACKED && p->plan->buf[k].source == i) return 1;
+  return 0;
+}
