@@ -7,14 +7,25 @@
 #include <string.h>
 
 /* Sum being built: f for float dtypes, i (wrapping) for integers. */
-typedef struct sum { double f; uint64_t i; } sum;
+typedef struct sum {
+  double f;
+  uint64_t i;
+} sum;
 
-#define DOT_FLOAT(T, conv) do { const T *x = a, *y = b; double s = 0; \
-    for (int64_t k = 0; k < n; k++) s += (double)conv(x[k * sa]) * (double)conv(y[k * sb]); \
-    acc->f += s; } while (0)
-#define DOT_INT(T) do { const T *x = a, *y = b; uint64_t s = 0; \
-    for (int64_t k = 0; k < n; k++) s += (uint64_t)(int64_t)x[k * sa] * (uint64_t)(int64_t)y[k * sb]; \
-    acc->i += s; } while (0)
+#define DOT_FLOAT(T, conv)                                                                                                                 \
+  do {                                                                                                                                     \
+    const T *x = a, *y = b;                                                                                                                \
+    double s = 0;                                                                                                                          \
+    for (int64_t k = 0; k < n; k++) s += (double)conv(x[k * sa]) * (double)conv(y[k * sb]);                                                \
+    acc->f += s;                                                                                                                           \
+  } while (0)
+#define DOT_INT(T)                                                                                                                         \
+  do {                                                                                                                                     \
+    const T *x = a, *y = b;                                                                                                                \
+    uint64_t s = 0;                                                                                                                        \
+    for (int64_t k = 0; k < n; k++) s += (uint64_t)(int64_t)x[k * sa] * (uint64_t)(int64_t)y[k * sb];                                      \
+    acc->i += s;                                                                                                                           \
+  } while (0)
 /* acc += sum over k < n of a[k * sa] * b[k * sb]. */
 static void dot(tn_dtype t, sum *acc, const void *a, int64_t sa, const void *b, int64_t sb, int64_t n) {
   switch (t) {
@@ -31,8 +42,10 @@ static void dot(tn_dtype t, sum *acc, const void *a, int64_t sa, const void *b, 
 }
 static void put_sum(tn_tensor *out, int64_t at, sum s) {
   tn_dtype t = (tn_dtype)out->dtype;
-  if (tn_dtype_is_float(t)) tn_k_store(out, at, tn_num_cast((tn_num){.f = s.f}, TN_F64, t));
-  else tn_k_store(out, at, tn_num_cast((tn_num){.i = (int64_t)s.i}, TN_I64, t));
+  if (tn_dtype_is_float(t))
+    tn_k_store(out, at, tn_num_cast((tn_num){.f = s.f}, TN_F64, t));
+  else
+    tn_k_store(out, at, tn_num_cast((tn_num){.i = (int64_t)s.i}, TN_I64, t));
 }
 
 /* Where label ch stands in s[0..n); -1 = nowhere. */
@@ -118,8 +131,9 @@ void tn_k_conv_ref(const tn_tensor *x, const tn_tensor *w, const int64_t *stride
           off = off * xs[i] + v;
         }
         if (inside)
-          dot((tn_dtype)x->dtype, &s, tn_k_at(x, (o[0] * x->shape[1] + first_c + c) * plane + off * xs[last] + base + k_lo * dilation[last]),
-              dilation[last], tn_k_at(w, (o[1] * cg + c) * taps + r * ws[last] + k_lo), 1, k_hi - k_lo);
+          dot((tn_dtype)x->dtype, &s,
+              tn_k_at(x, (o[0] * x->shape[1] + first_c + c) * plane + off * xs[last] + base + k_lo * dilation[last]), dilation[last],
+              tn_k_at(w, (o[1] * cg + c) * taps + r * ws[last] + k_lo), 1, k_hi - k_lo);
         tn_k_next(last, ws, k, 0, NULL, NULL);
       }
     }
@@ -128,8 +142,9 @@ void tn_k_conv_ref(const tn_tensor *x, const tn_tensor *w, const int64_t *stride
   }
 }
 
-/* out[n, f, q0,..] = sum over c of group, k0,.. with q = p*stride - pad_lo + k*dilation for some p of x[n, c, p0,..] * w[c, f % (O/g), k0,..].
- * x[N,C,*], w[C,O/g,*], out[N,O,*]: the gradient of conv with respect to its input. Source: torch.nn.ConvTranspose2d, ONNX ConvTranspose. */
+/* out[n, f, q0,..] = sum over c of group, k0,.. with q = p*stride - pad_lo + k*dilation for some p of x[n, c, p0,..] * w[c, f % (O/g),
+ * k0,..]. x[N,C,*], w[C,O/g,*], out[N,O,*]: the gradient of conv with respect to its input. Source: torch.nn.ConvTranspose2d, ONNX
+ * ConvTranspose. */
 void tn_k_convt_ref(const tn_tensor *x, const tn_tensor *w, const int64_t *stride, const int64_t *pad_lo, const int64_t *dilation,
                     int64_t groups, tn_tensor *out) {
   int n_sp = x->rank - 2;

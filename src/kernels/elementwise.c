@@ -64,8 +64,10 @@ void tn_k_iota_ref(double start, double step, int64_t istart, int64_t istep, tn_
   tn_dtype t = (tn_dtype)out->dtype;
   for (int64_t k = 0; k < n; k++) {
     tn_num v;
-    if (tn_dtype_is_float(t)) v = tn_num_cast((tn_num){.f = start + (double)k * step}, TN_F64, t);
-    else v = tn_num_cast((tn_num){.i = (int64_t)((uint64_t)istart + (uint64_t)k * (uint64_t)istep)}, TN_I64, t);
+    if (tn_dtype_is_float(t))
+      v = tn_num_cast((tn_num){.f = start + (double)k * step}, TN_F64, t);
+    else
+      v = tn_num_cast((tn_num){.i = (int64_t)((uint64_t)istart + (uint64_t)k * (uint64_t)istep)}, TN_I64, t);
     tn_k_store(out, k, v);
   }
 }

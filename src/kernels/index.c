@@ -47,11 +47,11 @@ tn_status tn_k_gather_ref(const tn_tensor *x, const tn_tensor *idx, int dim, tn_
  * front; plain dims of x keep their order. Source: torch advanced indexing, as NumPy documents it
  * (https://numpy.org/doc/stable/user/basics.indexing.html#combining-advanced-and-basic-indexing). */
 typedef struct indexed {
-  int rank;                                   /* of y */
-  int64_t shape[TN_K_MAX_RANK];               /* of y; the trailing dims of one block are counted as 1 */
+  int rank;                                         /* of y */
+  int64_t shape[TN_K_MAX_RANK];                     /* of y; the trailing dims of one block are counted as 1 */
   int64_t stride[1 + TN_K_MAX_RANK][TN_K_MAX_RANK]; /* of x's plain dims, then of each index tensor, along y's dims */
-  int64_t along[TN_K_MAX_RANK];               /* stride of x along indexed dim k */
-  int64_t block;                              /* elements of x that move as one: its plain trailing dims */
+  int64_t along[TN_K_MAX_RANK];                     /* stride of x along indexed dim k */
+  int64_t block;                                    /* elements of x that move as one: its plain trailing dims */
   int block_rank;
 } indexed;
 
@@ -92,7 +92,8 @@ static void plan_index(const tn_tensor *x, const tn_tensor *idx, const int *dims
   for (int i = p->rank - p->block_rank; i < p->rank; i++) p->shape[i] = 1;
 }
 /* Offset in x of the block that off[] points at. */
-static bool find_block(const tn_tensor *x, const tn_tensor *idx, const int *dims, int n_idx, const indexed *p, const int64_t *off, int64_t *out) {
+static bool find_block(const tn_tensor *x, const tn_tensor *idx, const int *dims, int n_idx, const indexed *p, const int64_t *off,
+                       int64_t *out) {
   int64_t at;
   *out = off[0];
   for (int k = 0; k < n_idx; k++) {
@@ -126,8 +127,10 @@ static tn_num combine(tn_scalar_op op, tn_dtype t, tn_num to, tn_num v) {
   return tn_scalar_eval(op, t, arg);
 }
 static void combine_at(tn_scalar_op op, tn_tensor *out, int64_t to, const tn_tensor *in, int64_t from) {
-  if (op == TN_S_ADD && out->dtype == TN_F32) ((float *)out->data)[to] += ((const float *)in->data)[from];
-  else tn_k_store(out, to, combine(op, (tn_dtype)out->dtype, tn_k_load(out, to), tn_k_load(in, from)));
+  if (op == TN_S_ADD && out->dtype == TN_F32)
+    ((float *)out->data)[to] += ((const float *)in->data)[from];
+  else
+    tn_k_store(out, to, combine(op, (tn_dtype)out->dtype, tn_k_load(out, to), tn_k_load(in, from)));
 }
 
 /* out = x; out[.., idx0, ..] = values, or += with accumulate; values broadcast to the indexed shape. Source: torch.index_put. */
@@ -158,8 +161,10 @@ tn_status tn_k_index_put(const tn_tensor *x, const tn_tensor *values, const tn_t
       int64_t bi[TN_K_MAX_RANK] = {0}, from[1] = {voff[0]}, bstride[1][TN_K_MAX_RANK];
       for (int j = 0; j < p.block_rank; j++) bstride[0][j] = vstride[0][p.rank - p.block_rank + j];
       for (int64_t e = 0; e < p.block; e++) {
-        if (accumulate) combine_at(TN_S_ADD, out, to + e, values, from[0]);
-        else copy_elems(out, to + e, values, from[0], 1);
+        if (accumulate)
+          combine_at(TN_S_ADD, out, to + e, values, from[0]);
+        else
+          copy_elems(out, to + e, values, from[0], 1);
         tn_k_next(p.block_rank, bshape, bi, 1, bstride, from);
       }
     }
@@ -182,8 +187,10 @@ tn_status tn_k_scatter(const tn_tensor *x, const tn_tensor *idx, const tn_tensor
   stride[0][dim] = 0;
   for (int64_t k = 0; k < n; k++) {
     if (!place(idx, k, x->shape[dim], &at)) return TN_E_INDEX;
-    if (set) copy_elems(out, off[0] + at * along, src, off[1], 1);
-    else combine_at(op, out, off[0] + at * along, src, off[1]);
+    if (set)
+      copy_elems(out, off[0] + at * along, src, off[1], 1);
+    else
+      combine_at(op, out, off[0] + at * along, src, off[1]);
     tn_k_next(idx->rank, idx->shape, i, 2, stride, off);
   }
   return TN_OK;

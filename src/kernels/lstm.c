@@ -21,7 +21,11 @@
 typedef float vec __attribute__((vector_size(64), aligned(64), may_alias));
 
 /* c[m, panels * COLS] += a[m, k] * panels[panel][k][COLS]; rows of c are ldc apart, rows of a are k apart. */
-typedef struct product { const float *a, *packed; float *c; int64_t m, k, panels, ldc; } product;
+typedef struct product {
+  const float *a, *packed;
+  float *c;
+  int64_t m, k, panels, ldc;
+} product;
 
 INLINE void tile(const int rows, const float *a, int64_t k, const float *panel, float *c, int64_t ldc) {
   vec acc[3][2];
@@ -52,8 +56,20 @@ INLINE void multiply(const product *p) {
 }
 
 /* ---- cell functions: branch-free, so that the loop over cells becomes vectors ---- */
-INLINE uint32_t bits_of(float f) { union { float f; uint32_t u; } v = {.f = f}; return v.u; }
-INLINE float float_of(uint32_t u) { union { uint32_t u; float f; } v = {.u = u}; return v.f; }
+INLINE uint32_t bits_of(float f) {
+  union {
+    float f;
+    uint32_t u;
+  } v = {.f = f};
+  return v.u;
+}
+INLINE float float_of(uint32_t u) {
+  union {
+    uint32_t u;
+    float f;
+  } v = {.u = u};
+  return v.f;
+}
 /* 2^n * 2^r with n the nearest integer of x * log2(e); the magic number leaves n in the low bits of t. n = 128 makes inf. */
 INLINE float exp_of(float x) {
   const float magic = 12582912.0f;
@@ -97,9 +113,9 @@ typedef struct isa {
   void (*multiply)(const product *p);
   void (*step_cells)(int64_t n, const float *gates, float *c, float *h);
 } isa;
-#define DEFINE_ISA(name, attribute)                                                                                       \
-  attribute static void multiply_##name(const product *p) { multiply(p); }                                                \
-  attribute static void step_cells_##name(int64_t n, const float *gates, float *c, float *h) { step_cells(n, gates, c, h); } \
+#define DEFINE_ISA(name, attribute)                                                                                                        \
+  attribute static void multiply_##name(const product *p) { multiply(p); }                                                                 \
+  attribute static void step_cells_##name(int64_t n, const float *gates, float *c, float *h) { step_cells(n, gates, c, h); }               \
   static const isa isa_##name = {multiply_##name, step_cells_##name};
 DEFINE_ISA(base, )
 #if defined(__x86_64__)

@@ -33,8 +33,10 @@ void tn_k_reduce_ref(tn_combiner c, const tn_tensor *in, const bool *reduced, tn
   for (int64_t o = 0; o < n[0]; o++) {
     int64_t inner_idx[TN_K_MAX_RANK] = {0}, inner_off[1] = {off[0]}, best = 0;
     tn_num v = {.i = 0};
-    if (!arg) v = tn_combiner_identity(c, acc);
-    else if (n[1]) v = tn_k_load(in, off[0]);
+    if (!arg)
+      v = tn_combiner_identity(c, acc);
+    else if (n[1])
+      v = tn_k_load(in, off[0]);
     for (int64_t r = 0; r < n[1]; r++) {
       tn_num x = tn_k_load(in, inner_off[0]);
       if (!arg) {

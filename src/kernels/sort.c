@@ -9,7 +9,10 @@
 #include "kernels/kernels_int.h"
 #include <string.h>
 
-typedef struct pair { uint64_t key; int64_t at; } pair;
+typedef struct pair {
+  uint64_t key;
+  int64_t at;
+} pair;
 
 /* sign-magnitude bits of a float of `bits` bits -> order-preserving unsigned */
 static uint64_t float_key(uint64_t u, int bits, uint64_t inf) {
@@ -21,11 +24,28 @@ static uint64_t float_key(uint64_t u, int bits, uint64_t inf) {
 static uint64_t key_of(const tn_tensor *t, int64_t i) {
   const void *p = tn_k_at(t, i);
   switch ((tn_dtype)t->dtype) {
-    case TN_F32: { uint32_t u; memcpy(&u, p, 4); return float_key(u, 32, 0x7f800000u); }
-    case TN_F64: { uint64_t u; memcpy(&u, p, 8); return float_key(u, 64, 0x7ff0000000000000u); }
-    case TN_F16: { uint16_t u; memcpy(&u, p, 2); return float_key(u, 16, 0x7c00u); }
-    case TN_BF16: { uint16_t u; memcpy(&u, p, 2); return float_key(u, 16, 0x7f80u); }
-    case TN_U8: case TN_BOOL: return *(const uint8_t *)p;
+    case TN_F32: {
+      uint32_t u;
+      memcpy(&u, p, 4);
+      return float_key(u, 32, 0x7f800000u);
+    }
+    case TN_F64: {
+      uint64_t u;
+      memcpy(&u, p, 8);
+      return float_key(u, 64, 0x7ff0000000000000u);
+    }
+    case TN_F16: {
+      uint16_t u;
+      memcpy(&u, p, 2);
+      return float_key(u, 16, 0x7c00u);
+    }
+    case TN_BF16: {
+      uint16_t u;
+      memcpy(&u, p, 2);
+      return float_key(u, 16, 0x7f80u);
+    }
+    case TN_U8:
+    case TN_BOOL: return *(const uint8_t *)p;
     default: return (uint64_t)tn_k_load(t, i).i ^ ((uint64_t)1 << 63); /* signed integers */
   }
 }
@@ -59,8 +79,10 @@ static void radix_sort(pair *v, pair *w, int64_t n) {
   if (from != v) memcpy(v, from, (size_t)n * sizeof *v);
 }
 static void sort_pairs(pair *v, pair *w, int64_t n) {
-  if (n <= 48) insertion_sort(v, n);
-  else radix_sort(v, w, n);
+  if (n <= 48)
+    insertion_sort(v, n);
+  else
+    radix_sort(v, w, n);
 }
 
 /* Results number k of a row: element and place. */

@@ -8,7 +8,12 @@
 
 #define TN_UNBOUND INT64_MIN
 
-typedef struct binding { tn_diag *d; const tn_graph *g; int64_t *sym; uint32_t input; } binding;
+typedef struct binding {
+  tn_diag *d;
+  const tn_graph *g;
+  int64_t *sym;
+  uint32_t input;
+} binding;
 
 static const char *input_name(const binding *b) {
   const char *s = b->g->value[b->g->input[b->input].id].name;
@@ -18,7 +23,8 @@ static tn_status mismatch(const binding *b, tn_dim want, int64_t got, const char
   return tn_fail(b->d, TN_E_ARG, "input %u (%%%s): got %lld where the graph has %s%s", b->input, input_name(b), (long long)got,
                  tn_dim_text(b->g->dims, want).s, why);
 }
-static tn_status set_sym(const binding *b, tn_dim dim, int ordinal, int64_t v) {
+static tn_status set_sym(const binding *b, int ordinal, int64_t v) {
+  tn_dim dim = tn_dim_sym(b->g->dims, tn_dims_sym_name(b->g->dims, (uint32_t)ordinal)); /* for messages */
   int64_t lo, hi, *s = &b->sym[ordinal];
   tn_dims_sym_range(b->g->dims, (uint32_t)ordinal, &lo, &hi);
   if (v < lo || v > hi) return mismatch(b, dim, v, ", out of its range");
@@ -30,7 +36,7 @@ static tn_status bind_plain(const binding *b, tn_dim dim, int64_t v) {
   int64_t want;
   if (tn_dim_as_int(b->g->dims, dim, &want)) return want == v ? TN_OK : mismatch(b, dim, v, "");
   int ordinal = tn_dim_sym_ordinal(b->g->dims, dim);
-  return ordinal < 0 ? TN_OK : set_sym(b, dim, ordinal, v);
+  return ordinal < 0 ? TN_OK : set_sym(b, ordinal, v);
 }
 
 /* Ordinal of the only symbol of `dim` without a value; -1 when there is none, -2 when there are several or memory is out. */
@@ -59,7 +65,7 @@ static tn_status solve(const binding *b, tn_dim dim, int ordinal, int64_t v) {
   if (!value_with(b, dim, ordinal, lo, &f0) || !value_with(b, dim, ordinal, lo + 1, &f1) || __builtin_sub_overflow(f1, f0, &slope) ||
       __builtin_sub_overflow(v, f0, &rest) || slope == 0 || slope == -1 || rest % slope || __builtin_add_overflow(lo, rest / slope, &x))
     return mismatch(b, dim, v, ", which can't be solved for its symbol");
-  return set_sym(b, dim, ordinal, x);
+  return set_sym(b, ordinal, x);
 }
 static tn_status bind_rest(const binding *b, tn_dim dim, int64_t v) {
   int64_t got;

@@ -36,8 +36,7 @@ tn_status tn_infer_CONTRACT(tn_infer_ctx *c) {
   if (s[0] != '-' || s[1] != '>') return tn_rule_fail(c, "labels want the form '%s'", "ik,kj->ij");
   s += 2;
   TN_TRY(take_letters(c, &s, '\0', in_out, &no));
-  if (na != a->rank || nb != b->rank)
-    return tn_rule_fail(c, "%u and %u labels for operands of rank %u and %u", na, nb, a->rank, b->rank);
+  if (na != a->rank || nb != b->rank) return tn_rule_fail(c, "%u and %u labels for operands of rank %u and %u", na, nb, a->rank, b->rank);
   for (int ch = 'A'; ch <= 'z'; ch++) {
     if (in_a[ch] >= 0 && in_b[ch] >= 0 && a->dim[in_a[ch]] != b->dim[in_b[ch]])
       return tn_rule_fail(c, "dim %c is %s and %s", ch, tn_dim_text(c->g->dims, a->dim[in_a[ch]]).s,

@@ -16,8 +16,7 @@ static tn_status read_attrs(tn_infer_ctx *c, conv_attrs *a) {
   const tn_type *x = tn_rule_in(c, 0), *w = tn_rule_in(c, 1);
   TN_TRY(tn_rule_same_dtype(c, 0, 1));
   if (x->dtype == TN_BOOL) return tn_rule_fail(c, "does not take %s", "bool");
-  if (x->rank < 3 || x->rank != w->rank)
-    return tn_rule_fail(c, "ranks %u and %u, wants two equal ones of at least 3", x->rank, w->rank);
+  if (x->rank < 3 || x->rank != w->rank) return tn_rule_fail(c, "ranks %u and %u, wants two equal ones of at least 3", x->rank, w->rank);
   a->n = x->rank - 2u;
   TN_TRY(tn_rule_int(c, "groups", &a->groups));
   if (a->groups < 1) return tn_rule_fail(c, "groups is %lld", (long long)a->groups);
@@ -27,9 +26,7 @@ static tn_status read_attrs(tn_infer_ctx *c, conv_attrs *a) {
 }
 
 /* dilation * (k - 1) + 1: how far one window reaches. */
-static tn_dim reach(tn_dims *t, tn_dim k, int64_t dilation) {
-  return tn_dim_add(t, tn_dim_mul(t, tn_dim_sub(t, k, 1), dilation), 1);
-}
+static tn_dim reach(tn_dims *t, tn_dim k, int64_t dilation) { return tn_dim_add(t, tn_dim_mul(t, tn_dim_sub(t, k, 1), dilation), 1); }
 
 tn_status tn_infer_CONV(tn_infer_ctx *c) {
   const tn_type *x = tn_rule_in(c, 0), *w = tn_rule_in(c, 1);
@@ -46,8 +43,7 @@ tn_status tn_infer_CONV(tn_infer_ctx *c) {
     tn_dim room = tn_dim_add(t, tn_dim_add(t, x->dim[i + 2], a.pad[2 * i]), a.pad[2 * i + 1]);
     tn_dim far = reach(t, w->dim[i + 2], a.dilation[i]);
     if (tn_rule_exceeds(c, far, room))
-      return tn_rule_fail(c, "a window of %s over %s padded elements of spatial dim %u", tn_dim_text(t, far).s,
-                          tn_dim_text(t, room).s, i);
+      return tn_rule_fail(c, "a window of %s over %s padded elements of spatial dim %u", tn_dim_text(t, far).s, tn_dim_text(t, room).s, i);
     dim[i + 2] = tn_dim_add(t, tn_dim_floordiv(t, tn_dim_sub(t, room, far), a.stride[i]), 1);
   }
   return tn_rule_result(c, x->dtype, x->rank, dim);
@@ -75,7 +71,9 @@ tn_status tn_infer_CONVT(tn_infer_ctx *c) {
   return tn_rule_result(c, x->dtype, x->rank, dim);
 }
 
-typedef struct conv_nums { int64_t stride[TN_MAX_RANK], dilation[TN_MAX_RANK], lo[TN_MAX_RANK], groups; } conv_nums;
+typedef struct conv_nums {
+  int64_t stride[TN_MAX_RANK], dilation[TN_MAX_RANK], lo[TN_MAX_RANK], groups;
+} conv_nums;
 static tn_status read_nums(tn_eval_ctx *c, conv_nums *a) {
   int64_t pad[2 * TN_MAX_RANK];
   int n = c->in[0].rank - 2;

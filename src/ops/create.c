@@ -40,7 +40,9 @@ tn_status tn_eval_IOTA(tn_eval_ctx *c) {
   tn_num start, step;
   TN_TRY(tn_eval_number(c, "start", is_float ? TN_F64 : TN_I64, &start));
   TN_TRY(tn_eval_number(c, "step", is_float ? TN_F64 : TN_I64, &step));
-  if (is_float) tn_k_iota_ref(start.f, step.f, 0, 0, c->out);
-  else tn_k_iota_ref(0, 0, start.i, step.i, c->out);
+  if (is_float)
+    tn_k_iota_ref(start.f, step.f, 0, 0, c->out);
+  else
+    tn_k_iota_ref(0, 0, start.i, step.i, c->out);
   return TN_OK;
 }

@@ -69,24 +69,29 @@ tn_status tn_eval_CONST(tn_eval_ctx *c) {
 }
 tn_status tn_eval_FUSED(tn_eval_ctx *c) { return tn_eval_nodes(c->d, c->n->body, c->sym, c->in, c->out, NULL); }
 
-tn_status tn_ops_eval_node(tn_diag *d, const tn_graph *g, const tn_node *n, const int64_t *sym_values, const tn_tensor *in, tn_tensor *out) {
+tn_status tn_ops_eval_node(tn_diag *d, const tn_graph *g, const tn_node *n, const int64_t *sym_values, const tn_tensor *in,
+                           tn_tensor *out) {
   tn_eval_ctx c = {.d = d, .g = g, .n = n, .sym = sym_values, .in = in, .out = out};
   return tn_ops_evaluator(n->op)(&c);
 }
 
 /* ---- graphs ---- */
 /* Shape of type t in `a`, and its size; data stays NULL. */
-static tn_status shape_of(tn_diag *d, tn_arena *a, const tn_graph *g, const tn_type *t, const int64_t *sym, tn_tensor *out, size_t *out_bytes) {
+static tn_status shape_of(tn_diag *d, tn_arena *a, const tn_graph *g, const tn_type *t, const int64_t *sym, tn_tensor *out,
+                          size_t *out_bytes) {
   int64_t *shape = TN_NEW(a, int64_t, t->rank ? t->rank : 1);
   uint64_t bytes = tn_dtype_size((tn_dtype)t->dtype);
   bool over = false, empty = false;
   if (!shape) return tn_fail(d, TN_E_NOMEM, "shape of rank %u", t->rank);
   for (uint32_t i = 0; i < t->rank; i++) {
     TN_TRY(tn_eval_dim(d, g, t->dim[i], sym, &shape[i]));
-    if (shape[i] == 0) empty = true;
-    else if (__builtin_mul_overflow(bytes, (uint64_t)shape[i], &bytes)) over = true;
+    if (shape[i] == 0)
+      empty = true;
+    else if (__builtin_mul_overflow(bytes, (uint64_t)shape[i], &bytes))
+      over = true;
   }
-  if (!empty && (over || bytes > PTRDIFF_MAX)) return tn_fail(d, TN_E_ARG, "tensor %s does not fit memory", tn_shape_text(g->dims, t->rank, t->dim).s);
+  if (!empty && (over || bytes > PTRDIFF_MAX))
+    return tn_fail(d, TN_E_ARG, "tensor %s does not fit memory", tn_shape_text(g->dims, t->rank, t->dim).s);
   *out = (tn_tensor){.shape = shape, .rank = t->rank, .dtype = t->dtype};
   *out_bytes = empty ? 0 : (size_t)bytes;
   return TN_OK;
@@ -96,10 +101,10 @@ typedef struct run {
   tn_diag *d;
   const tn_graph *g;
   const int64_t *sym;
-  tn_arena a;          /* tables and shapes */
-  tn_tensor *val;      /* [n_values] */
-  bool *owned;         /* [n_values] data is ours to free */
-  uint32_t *left;      /* [n_values] readers still to come */
+  tn_arena a;     /* tables and shapes */
+  tn_tensor *val; /* [n_values] */
+  bool *owned;    /* [n_values] data is ours to free */
+  uint32_t *left; /* [n_values] readers still to come */
 } run;
 
 static void drop(run *r, uint32_t value) {
@@ -154,8 +159,10 @@ static tn_status run_all(run *r, const tn_tensor *in, tn_tensor *out, tn_tensor 
   }
   for (uint32_t k = 0; k < g->n_outputs; k++) {
     const tn_output *o = &g->output[k];
-    if (o->is_dim) TN_TRY(tn_dim_eval(g->dims, o->dim, r->sym, out[k].data));
-    else if (!o->is_none) copy_value(r, o->ref, &out[k]);
+    if (o->is_dim)
+      TN_TRY(tn_dim_eval(g->dims, o->dim, r->sym, out[k].data));
+    else if (!o->is_none)
+      copy_value(r, o->ref, &out[k]);
   }
   for (uint32_t k = 0; mutated && k < g->n_mutations; k++) copy_value(r, g->mutation[k].value, &mutated[k]);
   return TN_OK;
@@ -195,7 +202,8 @@ static tn_status make_tensor(tn_diag *d, tn_arena *a, const tn_graph *g, tn_ref 
   out->data = tn_arena_alloc(a, bytes ? bytes : 1);
   return out->data ? TN_OK : tn_fail(d, TN_E_NOMEM, "%zu bytes for a result", bytes);
 }
-static tn_status eval_graph(tn_diag *d, tn_arena *tmp, tn_arena *arena, const tn_graph *g, const tn_tensor *in, tn_tensor *out, tn_tensor *mutated) {
+static tn_status eval_graph(tn_diag *d, tn_arena *tmp, tn_arena *arena, const tn_graph *g, const tn_tensor *in, tn_tensor *out,
+                            tn_tensor *mutated) {
   static const int64_t no_dims[1] = {0};
   int64_t *sym = TN_NEW(tmp, int64_t, tn_dims_n_syms(g->dims) + 1u);
   tn_tensor *dense = TN_NEW(tmp, tn_tensor, g->n_inputs + 1u);

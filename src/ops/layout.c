@@ -106,8 +106,8 @@ tn_status tn_infer_SLICE(tn_infer_ctx *c) {
   /* last element read: start + (size - 1) * step; none when size is 0 */
   tn_dim last = tn_dim_add(t, start, tn_dim_mul(t, tn_dim_sub(t, size, 1), step));
   if (size != 0 && tn_rule_exceeds(c, size, 0) && tn_rule_exceeds(c, tn_dim_add(t, last, 1), x->dim[axis]))
-    return tn_rule_fail(c, "start %s, size %s, step %lld reach past dim %u of size %s", tn_dim_text(t, start).s,
-                        tn_dim_text(t, size).s, (long long)step, axis, tn_dim_text(t, x->dim[axis]).s);
+    return tn_rule_fail(c, "start %s, size %s, step %lld reach past dim %u of size %s", tn_dim_text(t, start).s, tn_dim_text(t, size).s,
+                        (long long)step, axis, tn_dim_text(t, x->dim[axis]).s);
   memcpy(dim, x->dim, x->rank * sizeof *dim);
   dim[axis] = size;
   return tn_rule_result(c, x->dtype, x->rank, dim);
@@ -176,7 +176,8 @@ tn_status tn_infer_CONCAT(tn_infer_ctx *c) {
     TN_TRY(tn_rule_same_dtype(c, 0, k));
     if (y->rank != x->rank) return tn_rule_fail(c, "operand %u has rank %u, operand 0 has %u", k, y->rank, x->rank);
     for (uint32_t i = 0; i < x->rank; i++) {
-      if (i == axis) dim[i] = tn_dim_add(c->g->dims, dim[i], y->dim[i]);
+      if (i == axis)
+        dim[i] = tn_dim_add(c->g->dims, dim[i], y->dim[i]);
       else if (y->dim[i] != dim[i])
         return tn_rule_fail(c, "operand %u dim %u is %s, operand 0 has %s", k, i, tn_dim_text(c->g->dims, y->dim[i]).s,
                             tn_dim_text(c->g->dims, dim[i]).s);

@@ -41,7 +41,8 @@ tn_status tn_infer_SORT(tn_infer_ctx *c) {
   return tn_rule_result(c, TN_I64, x->rank, x->dim);
 }
 tn_status tn_eval_SORT(tn_eval_ctx *c) {
-  return tn_eval_status(c, tn_k_sort(c->in, (int)tn_attr_int(c->n, "dim", 0), tn_attr_bool(c->n, "descending", false), &c->out[0], &c->out[1]));
+  return tn_eval_status(
+      c, tn_k_sort(c->in, (int)tn_attr_int(c->n, "dim", 0), tn_attr_bool(c->n, "descending", false), &c->out[0], &c->out[1]));
 }
 
 tn_status tn_infer_TOPK(tn_infer_ctx *c) {
@@ -85,6 +86,4 @@ tn_status tn_infer_LSTM(tn_infer_ctx *c) {
   TN_TRY(tn_rule_result(c, TN_F32, 2, h0->dim));
   return tn_rule_result(c, TN_F32, 2, h0->dim);
 }
-tn_status tn_eval_LSTM(tn_eval_ctx *c) {
-  return tn_eval_status(c, tn_k_lstm(c->in, tn_attr_bool(c->n, "reverse", false), c->out));
-}
+tn_status tn_eval_LSTM(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_lstm(c->in, tn_attr_bool(c->n, "reverse", false), c->out)); }

@@ -30,8 +30,10 @@ tn_status tn_infer_REDUCE(tn_infer_ctx *c) {
   if (arg && x->dim[dims[0]] == 0) return tn_rule_fail(c, "%s of no elements", tn_combiner_name(k));
   for (uint32_t i = 0; i < n; i++) reduced[dims[i]] = true;
   for (uint32_t i = 0; i < x->rank; i++)
-    if (!reduced[i]) dim[rank++] = x->dim[i];
-    else if (keep) dim[rank++] = 1;
+    if (!reduced[i])
+      dim[rank++] = x->dim[i];
+    else if (keep)
+      dim[rank++] = 1;
   return tn_rule_result(c, arg ? TN_I64 : x->dtype, rank, dim);
 }
 static tn_combiner combiner_of(const tn_node *n) {

@@ -15,8 +15,10 @@ static tn_text take_text(tn_str *b) {
   return t;
 }
 static void put_dim(const tn_dims *t, tn_dim d, tn_str *b) {
-  if (d == TN_DIM_BAD) tn_str_add(b, "<overflow>");
-  else tn_dim_print(t, d, b);
+  if (d == TN_DIM_BAD)
+    tn_str_add(b, "<overflow>");
+  else
+    tn_dim_print(t, d, b);
 }
 tn_text tn_dim_text(const tn_dims *t, tn_dim d) {
   tn_str b;
@@ -64,6 +66,11 @@ tn_status tn_rule_attrs(tn_infer_ctx *c) {
   size_t len;
   char kind;
   uint32_t n_found = 0;
+  for (uint32_t i = 0; i < c->attrs.n_attr; i++) {
+    const tn_attr_val *v = &c->attrs.attr[i].val;
+    if (v->kind == TN_AT_LIST && v->u.list.n && !v->u.list.item) /* what tn_mk_dims leaves when memory is out */
+      return tn_fail(c->d, TN_E_NOMEM, "%s: attribute '%s'", c->name, c->attrs.attr[i].name);
+  }
   while (next_attr(&at, &name, &len, &kind)) {
     bool found = false;
     for (uint32_t i = 0; i < c->attrs.n_attr && !found; i++) {
@@ -73,14 +80,18 @@ tn_status tn_rule_attrs(tn_infer_ctx *c) {
     if (!found && kind != 'b') return tn_rule_fail(c, "attribute '%.*s' is missing", (int)len, name);
     n_found += found;
   }
-  if (n_found < c->attrs.n_attr) return tn_rule_fail(c, "%u attributes, of which it knows %u: \"%s\"", c->attrs.n_attr, n_found, tn_op_attrs(c->op));
+  if (n_found < c->attrs.n_attr)
+    return tn_rule_fail(c, "%u attributes, of which it knows %u: \"%s\"", c->attrs.n_attr, n_found, tn_op_attrs(c->op));
   return TN_OK;
 }
 
 static const tn_attr_val *find(tn_infer_ctx *c, const char *name) { return tn_attr_get(&c->attrs, name); }
 
 static bool as_int(const tn_infer_ctx *c, const tn_attr_val *v, int64_t *out) {
-  if (v->kind == TN_AT_INT) { *out = v->u.i; return true; }
+  if (v->kind == TN_AT_INT) {
+    *out = v->u.i;
+    return true;
+  }
   return v->kind == TN_AT_DIM && tn_dim_as_int(c->g->dims, v->u.d, out);
 }
 tn_status tn_rule_int(tn_infer_ctx *c, const char *name, int64_t *out) {
@@ -133,8 +144,7 @@ tn_status tn_rule_ints(tn_infer_ctx *c, const char *name, int n_want, int64_t lo
   uint32_t n = 0;
   TN_TRY(tn_rule_dims(c, name, n_want, v, &n));
   for (uint32_t i = 0; i < n; i++) {
-    if (!tn_dim_is_const(v[i]))
-      return tn_rule_fail(c, "%s[%u] is %s, wants a constant", name, i, tn_dim_text(c->g->dims, v[i]).s);
+    if (!tn_dim_is_const(v[i])) return tn_rule_fail(c, "%s[%u] is %s, wants a constant", name, i, tn_dim_text(c->g->dims, v[i]).s);
     if (v[i] < lo) return tn_rule_fail(c, "%s[%u] is %lld, wants at least %lld", name, i, (long long)v[i], (long long)lo);
     out[i] = v[i];
   }
@@ -185,8 +195,8 @@ tn_status tn_rule_broadcast(tn_infer_ctx *c, tn_dim *a, uint32_t *a_rank, const 
     tn_dim *x = &a[ra - b_rank + i];
     if (*x == b[i] || b[i] == 1) continue;
     if (*x != 1)
-      return tn_rule_fail(c, "dim %u from the right: %s and %s do not broadcast", b_rank - i,
-                          tn_dim_text(c->g->dims, *x).s, tn_dim_text(c->g->dims, b[i]).s);
+      return tn_rule_fail(c, "dim %u from the right: %s and %s do not broadcast", b_rank - i, tn_dim_text(c->g->dims, *x).s,
+                          tn_dim_text(c->g->dims, b[i]).s);
     *x = b[i];
   }
   *a_rank = ra;

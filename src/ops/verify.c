@@ -6,9 +6,7 @@
 #include "ops/ops_int.h"
 #include <string.h>
 
-static tn_status stated(tn_infer_ctx *c) {
-  return tn_rule_fail(c, "result types are stated, not inferred: use %s", "tn_graph_add");
-}
+static tn_status stated(tn_infer_ctx *c) { return tn_rule_fail(c, "result types are stated, not inferred: use %s", "tn_graph_add"); }
 tn_status tn_infer_INPUT(tn_infer_ctx *c) { return stated(c); }
 tn_status tn_infer_CONST(tn_infer_ctx *c) { return stated(c); }
 tn_status tn_infer_CALL(tn_infer_ctx *c) { return stated(c); }
@@ -44,7 +42,8 @@ static tn_status check_const(tn_diag *d, const tn_graph *g, const tn_node *n) {
     if (__builtin_mul_overflow(bytes, (uint64_t)t->dim[i], &bytes)) return tn_fail(d, TN_E_VERIFY, "constant's size overflows");
   }
   if (!n->data || n->data->bytes != bytes || (bytes && !n->data->p))
-    return tn_fail(d, TN_E_VERIFY, "constant holds %zu bytes, its type wants %llu", n->data && n->data->p ? n->data->bytes : 0, (unsigned long long)bytes);
+    return tn_fail(d, TN_E_VERIFY, "constant holds %zu bytes, its type wants %llu", n->data && n->data->p ? n->data->bytes : 0,
+                   (unsigned long long)bytes);
   return TN_OK;
 }
 static tn_status check_body(tn_diag *d, const tn_graph *g, const tn_node *n) {
@@ -64,7 +63,9 @@ static tn_status check_body(tn_diag *d, const tn_graph *g, const tn_node *n) {
 }
 static tn_status check_node(tn_diag *d, tn_graph *g, const tn_node *n) {
   switch (n->op) {
-    case TN_OP_INPUT: case TN_OP_CALL: case TN_OP_OPAQUE: return TN_OK;
+    case TN_OP_INPUT:
+    case TN_OP_CALL:
+    case TN_OP_OPAQUE: return TN_OK;
     case TN_OP_CONST: return check_const(d, g, n);
     case TN_OP_FUSED: TN_TRY(check_body(d, g, n)); return tn_ops_verify(d, n->body);
     default: return check_rule(d, g, n);

@@ -8,7 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct job { tn_diag d; tn_arena a; tn_dims *dims; tn_graph *g; char *text, *data; size_t n_text, n_data; tn_str out; } job;
+typedef struct job {
+  tn_diag d;
+  tn_arena a;
+  tn_dims *dims;
+  tn_graph *g;
+  char *text, *data;
+  size_t n_text, n_data;
+  tn_str out;
+} job;
 
 static tn_status set_symbols(job *j, int n, char **arg) {
   for (int i = 0; i < n; i++) {
@@ -40,7 +48,8 @@ static tn_status make_inputs(job *j, tn_tensor *in) {
     int64_t *shape = TN_NEW(&j->a, int64_t, t->rank + 1u);
     if (!shape) return tn_fail(&j->d, TN_E_NOMEM, "shape");
     for (uint32_t k = 0; k < t->rank; k++)
-      if (tn_dim_eval(j->dims, t->dim[k], sym, &shape[k]) != TN_OK || shape[k] < 0) return tn_fail(&j->d, TN_E_ARG, "input %u dim %u", i, k);
+      if (tn_dim_eval(j->dims, t->dim[k], sym, &shape[k]) != TN_OK || shape[k] < 0)
+        return tn_fail(&j->d, TN_E_ARG, "input %u dim %u", i, k);
     in[i] = (tn_tensor){.shape = shape, .rank = t->rank, .dtype = t->dtype};
     size_t n = bytes_of(&in[i]);
     if (n > j->n_data - at) return tn_fail(&j->d, TN_E_ARG, "input %u wants %zu bytes, %zu are left", i, n, j->n_data - at);
