@@ -1,0 +1,60 @@
+/* objects.c: machine code of all kernels of a compile, each once, on all cores. Threads take the next kernel from a counter. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include "codegen/codegen.h"
+#include "driver/driver_int.h"
+
+typedef struct work { tn_compiled *c; atomic_uint next; void **bytes; size_t *n; tn_diag *diag; tn_status *status; tn_str *ir; } work;
+
+static void *run(void *u) {
+  work *w = u;
+  for (;;) {
+    uint32_t i = atomic_fetch_add(&w->next, 1);
+    if (i >= w->c->low.n_kernel) return NULL;
+    w->status[i] = tn_codegen_object(&w->diag[i], w->c->low.kernel[i].nest, &w->c->target, &w->bytes[i], &w->n[i], w->ir ? &w->ir[i] : NULL);
+  }
+}
+
+tn_status tn_objects(tn_compiled *c, int threads, tn_str *ir) {
+  uint32_t n = c->low.n_kernel;
+  if (n == 0) return TN_OK;
+  work w = {.c = c, .ir = ir};
+  w.bytes = tn_calloc(n, sizeof *w.bytes);
+  w.n = tn_calloc(n, sizeof *w.n);
+  w.diag = tn_calloc(n, sizeof *w.diag);
+  w.status = tn_calloc(n, sizeof *w.status);
+  tn_status s = TN_OK;
+  if (!w.bytes || !w.n || !w.diag || !w.status) s = tn_fail(&c->diag, TN_E_NOMEM, "compiling %u kernels", n);
+  if (s == TN_OK) {
+    enum { MAX = 64 };
+    pthread_t t[MAX];
+    int started = 0;
+    if (threads > MAX) threads = MAX;
+    if ((uint32_t)threads > n) threads = (int)n;
+    for (int i = 1; i < threads; i++) { /* LLVM's selection recurses: default stacks are enough, small ones are not */
+      if (pthread_create(&t[started], NULL, run, &w)) break;
+      started++;
+    }
+    run(&w);
+    for (int i = 0; i < started; i++) pthread_join(t[i], NULL);
+  }
+  tn_plan *p = c->low.plan;
+  for (uint32_t i = 0; i < n && w.bytes && w.status; i++) {
+    if (s == TN_OK && w.status[i] != TN_OK) {
+      c->diag = w.diag[i];
+      s = tn_diag_while(&c->diag, w.status[i], "compiling kernel %s", c->low.kernel[i].def->name);
+    }
+    if (s == TN_OK) {
+      void *own = tn_arena_alloc(p->arena, w.n[i]);
+      if (!own) s = tn_fail(&c->diag, TN_E_NOMEM, "object of %zu bytes", w.n[i]);
+      else { memcpy(own, w.bytes[i], w.n[i]); p->kernel[i].object = own; p->kernel[i].object_bytes = w.n[i]; }
+    }
+    tn_free(w.bytes[i]);
+  }
+  tn_free(w.bytes);
+  tn_free(w.n);
+  tn_free(w.diag);
+  tn_free(w.status);
+  return s;
+}

@@ -1,0 +1,201 @@
+/* lower_kernel.c: one FUSED node becomes a launch: definition, schedule, nest; equal kernels are made once; weights a schedule wants packed get a
+ * PACKED buffer and copies that run when the weight changes. */
+#include <stdio.h>
+#include <string.h>
+#include "lower/lower_plan.h"
+
+static const char *kernel_name(tn_pb *b, const tn_node *fn) {
+  const char *kind = tn_attr_str(fn, "kind", "pointwise");
+  char buf[96];
+  int n = snprintf(buf, sizeof buf, "tn_%s_fused", !strcmp(kind, "reduction") ? "red" : !strcmp(kind, "contract") ? "mm" : !strcmp(kind, "attention") ? "attn" : "poi");
+  const char *last = "";
+  for (uint32_t i = 1; i < fn->body->n_nodes && n < 60; i++) {
+    const tn_node *m = &fn->body->node[i];
+    if (m->op == TN_OP_INPUT || m->op == TN_OP_FULL || tn_op_cls(m->op) == TN_CLS_LAYOUT || !strcmp(tn_op_name(m->op), last)) continue;
+    last = tn_op_name(m->op);
+    n += snprintf(buf + n, sizeof buf - (size_t)n, "_%s", last);
+  }
+  snprintf(buf + n, sizeof buf - (size_t)n, "_%u", b->name_no++);
+  return tn_arena_strdup(b->a, buf);
+}
+
+static tn_status scratch_dim(tn_pb *b, const tn_nest *n, const tn_nest_info *info, tn_dim *out) {
+  tn_dim sum = 0;
+  for (uint32_t i = 0; i < n->n_scratch; i++) {
+    int64_t unit = n->scratch[i].elems * (int64_t)tn_dtype_size((tn_dtype)n->scratch[i].dtype);
+    tn_dim bytes = n->scratch[i].size_slot < 0 ? unit : tn_dim_mul(b->dims, unit, info->size[n->scratch[i].size_slot]);
+    sum = tn_dim_add(b->dims, sum, tn_dim_mul(b->dims, tn_dim_ceildiv(b->dims, bytes, 64), 64));
+  }
+  if (sum == TN_DIM_BAD) return tn_fail(b->d, TN_E_ARG, "scratch of %s overflows", n->name);
+  *out = sum;
+  return TN_OK;
+}
+
+/* The loop whose reduction reads packed parameter `p` through load `x`. */
+static const tn_kloop *pack_loop(const tn_kdef *k, tn_kan *an, const tn_ksched *s, uint32_t p, tn_kx_id *x) {
+  for (tn_kx_id i = 1; i < k->n_x; i++) if (k->x[i].op == TN_KX_LOAD && k->x[i].ref == p) *x = i;
+  uint32_t deps = tn_kan_deps(an, *x);
+  for (uint32_t i = 0; i < s->n_loop; i++)
+    if (s->loop[i].n_red && s->loop[i].v_axis >= 0 && !s->loop[i].v_red && (deps >> s->loop[i].v_axis & 1) && (deps >> s->loop[i].red[0] & 1)) return &s->loop[i];
+  for (uint32_t i = 0; i < s->n_loop; i++) if (s->loop[i].n_red && s->loop[i].v_axis >= 0 && !s->loop[i].v_red && (deps >> s->loop[i].v_axis & 1)) return &s->loop[i];
+  return NULL;
+}
+
+/* Packed layout (must agree with packed_lin in nest_build.c): [outer axes][panel][reduction axes in loop order][T lanes]. */
+static tn_status pack(tn_pb *b, const tn_kdef *k, const tn_ksched *s, uint32_t p, tn_ref src, uint32_t *out_view) {
+  tn_kan *an;
+  tn_dims *ds = b->dims;
+  tn_kx_id x = 0;
+  TN_TRY(tn_kan_make(b->d, b->a, k, &an));
+  for (uint32_t i = 0; i < s->n_merge; i++) tn_kan_merge(an, s->merge_from[i], s->merge_to[i]);
+  const tn_kloop *L = pack_loop(k, an, s, p, &x);
+  if (!L) return tn_fail(b->d, TN_E_INTERNAL, "no loop reads packed %s", k->param[p].name);
+  const tn_lin *l = &an->load[x];
+  int64_t T = (int64_t)L->lanes * L->nv, N;
+  if (!tn_dim_as_int(ds, an->extent[L->v_axis], &N)) return tn_fail(b->d, TN_E_INTERNAL, "packed axis is symbolic");
+  /* innermost first */
+  tn_lview sv = {.dtype = (tn_dtype)k->param[p].dtype}, dv = sv;
+  tn_dim dim[TN_MAX_RANK], ss[TN_MAX_RANK], dd[TN_MAX_RANK];
+  uint32_t r = 0, lanes_at, panel_at;
+  uint32_t used = 1u << L->v_axis;
+  tn_dim run = T;
+  lanes_at = r;
+  dim[r] = T; ss[r] = l->coef[L->v_axis]; dd[r++] = 1;
+  for (uint32_t i = L->n_red; i-- > 0;) {
+    uint32_t a = L->red[i];
+    used |= 1u << a;
+    if (l->coef[a] == 0) continue;
+    if (r >= TN_MAX_RANK - 2) return tn_fail(b->d, TN_E_UNSUPPORTED, "packing of rank over %d", TN_MAX_RANK);
+    dim[r] = an->extent[a]; ss[r] = l->coef[a]; dd[r++] = run;
+    run = tn_dim_mul(ds, run, an->extent[a]);
+  }
+  panel_at = r;
+  dim[r] = N / T; ss[r] = tn_dim_mul(ds, T, l->coef[L->v_axis]); dd[r++] = run;
+  tn_dim panel = run;
+  run = tn_dim_mul(ds, run, (N + T - 1) / T);
+  for (uint32_t a = k->n_axis; a-- > 0;) {
+    if ((used >> a & 1) || l->coef[a] == 0) continue;
+    if (r >= TN_MAX_RANK) return tn_fail(b->d, TN_E_UNSUPPORTED, "packing of rank over %d", TN_MAX_RANK);
+    dim[r] = an->extent[a]; ss[r] = l->coef[a]; dd[r++] = run;
+    run = tn_dim_mul(ds, run, an->extent[a]);
+  }
+  /* one packed copy per source view and layout */
+  tn_str key;
+  tn_str_init(&key);
+  uint32_t sview;
+  TN_TRY(tn_pb_view_of(b, src, &sview));
+  tn_loc *sl = &b->loc[src.id];
+  tn_str_add(&key, "%u %lld", sl->buf, (long long)sl->v.offset);
+  for (uint32_t i = 0; i < r; i++) tn_str_add(&key, " %lld/%lld/%lld", (long long)dim[i], (long long)ss[i], (long long)dd[i]);
+  for (uint32_t i = 0; i < b->n_packed; i++)
+    if (key.s && !strcmp(b->packed[i].key, key.s)) { tn_str_deinit(&key); *out_view = b->packed[i].view; return TN_OK; }
+  const char *kept = key.s ? tn_arena_strdup(b->a, key.s) : NULL;
+  tn_str_deinit(&key);
+  uint32_t buf = tn_pb_buf(b, TN_PB_PACKED, tn_dim_mul(ds, run, (tn_dim)tn_dtype_size(sv.dtype)));
+  if (!kept || buf == UINT32_MAX || !TN_PUSH_ROOM(b->a, b->packed, b->n_packed, b->cap_packed)) return tn_fail(b->d, TN_E_NOMEM, "packed weight");
+  b->p->buf[buf].source = b->p->buf[sl->buf].index;
+  for (int part = 0; part < 2; part++) { /* whole panels, then the last, narrower one */
+    if (part == 0 && N / T == 0) continue;
+    if (part == 1 && N % T == 0) continue;
+    sv.rank = dv.rank = r;
+    sv.offset = sl->v.offset;
+    dv.offset = 0;
+    for (uint32_t i = 0; i < r; i++) {
+      uint32_t o = r - 1 - i;
+      sv.dim[o] = dv.dim[o] = dim[i];
+      sv.stride[o] = ss[i];
+      dv.stride[o] = dd[i];
+      if (part == 1 && i == lanes_at) sv.dim[o] = dv.dim[o] = N % T;
+      if (part == 1 && i == panel_at) sv.dim[o] = dv.dim[o] = 1;
+    }
+    if (part == 1) {
+      sv.offset = tn_dim_add(ds, sv.offset, tn_dim_mul(ds, N / T, tn_dim_mul(ds, T, l->coef[L->v_axis])));
+      dv.offset = tn_dim_mul(ds, N / T, panel);
+    }
+    uint32_t a = tn_pb_view(b, sl->buf, &sv, k->param[p].name), c = tn_pb_view(b, buf, &dv, "packed");
+    if (a == UINT32_MAX || c == UINT32_MAX) return tn_fail(b->d, TN_E_NOMEM, "packed weight");
+    TN_TRY(tn_pb_copy(b, a, c, true));
+  }
+  tn_lview whole = {.dtype = sv.dtype, .rank = 1, .dim = {run}, .stride = {1}};
+  *out_view = tn_pb_view(b, buf, &whole, "packed");
+  if (*out_view == UINT32_MAX) return tn_fail(b->d, TN_E_NOMEM, "packed weight");
+  b->packed[b->n_packed++] = (struct tn_packed){*out_view, buf, kept};
+  return TN_OK;
+}
+
+static void fates(tn_pb *b, const tn_node *fn, const char *name) {
+  for (uint32_t i = 1; i < fn->body->n_nodes; i++) {
+    uint32_t pr = fn->body->node[i].prov;
+    if (!pr) continue;
+    tn_prov *p = &b->g->prov[pr];
+    if (p->fate == TN_FATE_NONE || p->fate == TN_FATE_FUSED) { p->fate = TN_FATE_FUSED; p->detail = name; }
+  }
+}
+
+tn_status tn_pb_kernel(tn_pb *b, uint32_t fused_node) {
+  tn_node *fn = &b->g->node[fused_node];
+  tn_graph *body = fn->body;
+  uint32_t n_in = body->n_inputs, n_out = body->n_outputs;
+  tn_lview *in = TN_NEW(b->a, tn_lview, n_in + 1), *out = TN_NEW(b->a, tn_lview, n_out + 1);
+  bool *frozen = TN_NEW(b->a, bool, n_in + 1);
+  const char *name = kernel_name(b, fn);
+  if (!in || !out || !frozen || !name) return tn_fail(b->d, TN_E_NOMEM, "lowering node %u", fused_node);
+  for (uint32_t i = 0; i < n_in; i++) {
+    tn_loc *l = &b->loc[fn->in[i].id];
+    if (!l->set) return tn_fail(b->d, TN_E_INTERNAL, "operand %u of %s has no place", i, name);
+    in[i] = l->v;
+    const tn_pbuf *pb = &b->p->buf[l->buf];
+    if (pb->kind == TN_PB_INPUT) {
+      const tn_node *src = &b->g->node[b->g->value[b->g->input[pb->index].id].node];
+      frozen[i] = (src->input->origin == TN_ORIGIN_PARAM || src->input->origin == TN_ORIGIN_BUFFER) && !src->input->mutated;
+    }
+  }
+  for (uint32_t i = 0; i < n_out; i++) {
+    tn_loc *l = &b->loc[fn->out + i];
+    if (!l->set) return tn_fail(b->d, TN_E_INTERNAL, "result %u of %s has no place", i, name);
+    out[i] = l->v;
+  }
+  tn_kdef *k;
+  tn_ksched *s;
+  TN_TRY_WHILE(b->d, tn_lower_def(b->d, b->a, b->g, fused_node, in, out, frozen, "k", &k), "lowering %s", name);
+  TN_TRY_WHILE(b->d, tn_sched_choose(b->d, b->a, k, b->o->target, b->o->threads, &s), "scheduling %s", name);
+  tn_str key;
+  tn_str_init(&key);
+  tn_kdef_print(k, &key);
+  tn_ksched_print(s, k, &key);
+  uint32_t id;
+  char *kept = key.oom ? NULL : tn_arena_strdup(b->a, key.s);
+  tn_str_deinit(&key);
+  if (!kept) return tn_fail(b->d, TN_E_NOMEM, "key of %s", name);
+  tn_nest_info info;
+  tn_nest *nest;
+  k->name = name;
+  bool known = tn_map_get_str(&b->keys, kept, &id);
+  TN_TRY_WHILE(b->d, tn_nest_build(b->d, b->a, k, s, b->o->target, &nest, &info), "loops of %s", name);
+  if (!known) {
+    if (!TN_PUSH_ROOM(b->p->arena, b->p->kernel, b->p->n_kernel, b->cap_kernel) || !TN_PUSH_ROOM(b->a, b->out->kernel, b->out->n_kernel, b->cap_out_kernel)) return tn_fail(b->d, TN_E_NOMEM, "kernel table");
+    id = b->p->n_kernel++;
+    b->p->kernel[id] = (tn_pkernel){.name = tn_arena_strdup(b->p->arena, name), .n_param = k->n_param, .n_size = info.n_size};
+    b->out->kernel[b->out->n_kernel++] = (tn_lowered_kernel){k, s, nest, 0};
+    if (!b->p->kernel[id].name || !tn_map_put_str(&b->keys, kept, id)) return tn_fail(b->d, TN_E_NOMEM, "kernel table");
+  } else b->name_no--;
+  b->out->kernel[id].uses++;
+  name = b->p->kernel[id].name;
+  fates(b, fn, name);
+  tn_pstep st = {.kind = TN_PS_LAUNCH, .kernel = id, .n_arg = k->n_param, .n_size = info.n_size, .grain = s->grain, .prov = fn->prov};
+  st.arg = TN_NEW(b->p->arena, uint32_t, k->n_param + 1);
+  st.size = TN_NEW(b->p->arena, tn_pdim, info.n_size + 1);
+  if (!st.arg || !st.size) return tn_fail(b->d, TN_E_NOMEM, "step of %s", name);
+  for (uint32_t i = 0; i < k->n_param; i++) {
+    if (i < n_in && s->pack[i]) TN_TRY_WHILE(b->d, pack(b, k, s, i, fn->in[i], &st.arg[i]), "packing for %s", name);
+    else TN_TRY(tn_pb_view_of(b, i < n_in ? fn->in[i] : tn_out(fn, i - n_in), &st.arg[i]));
+  }
+  for (uint32_t i = 0; i < info.n_size; i++) TN_TRY(tn_plan_dim(b->d, b->p, b->dims, info.size[i], &st.size[i]));
+  TN_TRY(tn_plan_dim(b->d, b->p, b->dims, info.blocks, &st.blocks));
+  tn_dim sb;
+  TN_TRY(scratch_dim(b, nest, &info, &sb));
+  TN_TRY(tn_plan_dim(b->d, b->p, b->dims, sb, &st.scratch));
+  st.text = tn_arena_printf(b->p->arena, "%s.run()", name);
+  if (!st.text) return tn_fail(b->d, TN_E_NOMEM, "step of %s", name);
+  return tn_pb_step(b, st);
+}
