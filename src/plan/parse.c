@@ -36,13 +36,14 @@ static void lines(parser *q) { /* blank lines and # comments */
     else return;
   }
 }
-static bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '$'; }
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+static bool is_word(char c) { return is_letter(c) || c == '.' || c == '$'; } /* of names */
 /* A punctuation mark or a whole word. */
 static bool take(parser *q, const char *w) {
   space(q);
   size_t n = strlen(w);
   if ((size_t)(q->end - q->s) < n || memcmp(q->s, w, n) != 0) return false;
-  if (is_word(w[n - 1]) && w[n - 1] != '.' && q->s + n < q->end && is_word(q->s[n])) return false;
+  if (is_letter(w[n - 1]) && q->s + n < q->end && is_letter(q->s[n])) return false;
   q->s += n;
   return true;
 }

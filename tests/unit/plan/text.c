@@ -69,6 +69,27 @@ static void test_identity(void **state) {
   tn_plan_destroy(p);
 }
 
+/* Found by the fuzzer, and other corners of the form. */
+static void test_corners(void **state) {
+  (void)state;
+  static const char *const text[] = {
+      "plan \"\" {\n}\n",
+      "plan \"p\" {\n  sym s0, range max..max, input 0 dim 0\n  in 0 f32[s0], strides any, \"\"\n}\n",
+      "plan \"p\" {\n  buf 0 const, bytes 0, data x\n  view 0 buf 0, f32[], strides []\n  out 0 view 0\n}\n",
+  };
+  for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+    tn_diag d;
+    tn_plan *p;
+    tn_str s;
+    tn_str_init(&s);
+    if (parse(&d, text[i], &p) != TN_OK) fail_msg("%s", d.text);
+    tn_plan_print(p, &s);
+    assert_string_equal(s.s, text[i]);
+    tn_str_deinit(&s);
+    tn_plan_destroy(p);
+  }
+}
+
 static void test_eval(void **state) {
   (void)state;
   tn_diag d;
@@ -244,7 +265,7 @@ static void test_nomem(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_identity), cmocka_unit_test(test_eval), cmocka_unit_test(test_form_errors),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_identity), cmocka_unit_test(test_corners), cmocka_unit_test(test_eval), cmocka_unit_test(test_form_errors),
                                      cmocka_unit_test(test_rules), cmocka_unit_test(test_programs), cmocka_unit_test(test_many_expressions), cmocka_unit_test(test_nomem)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,6 +63,9 @@ static void test_threads(void **state) {
 
 static void test_fork(void **state) {
   (void)state;
+#ifdef __SANITIZE_THREAD__
+  skip(); /* the thread sanitizer ends children that start threads */
+#endif
   tn_program *g = program_of(text);
   job j = {g, 1, 0}; /* two threads: the pool runs before and after the fork */
   work(&j);
