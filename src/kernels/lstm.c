@@ -28,7 +28,7 @@ typedef struct product {
 } product;
 
 INLINE void tile(const int rows, const float *a, int64_t k, const float *panel, float *c, int64_t ldc) {
-  vec acc[3][2];
+  vec acc[8][2];
   for (int r = 0; r < rows; r++) {
     acc[r][0] = *(const vec *)(c + r * ldc);
     acc[r][1] = *(const vec *)(c + r * ldc + COLS / 2);
@@ -45,13 +45,20 @@ INLINE void tile(const int rows, const float *a, int64_t k, const float *panel, 
     *(vec *)(c + r * ldc + COLS / 2) = acc[r][1];
   }
 }
-INLINE void multiply(const product *p) {
+/* `rows` of a at a time, as many as the target's registers hold accumulators for; what is left in smaller tiles. */
+INLINE void multiply(const product *p, const int rows) {
   for (int64_t j = 0; j < p->panels; j++) {
-    const float *panel = p->packed + j * p->k * COLS;
-    int64_t i = 0;
-    for (; i + 3 <= p->m; i += 3) tile(3, p->a + i * p->k, p->k, panel, p->c + i * p->ldc + j * COLS, p->ldc);
-    if (p->m - i == 2) tile(2, p->a + i * p->k, p->k, panel, p->c + i * p->ldc + j * COLS, p->ldc);
-    if (p->m - i == 1) tile(1, p->a + i * p->k, p->k, panel, p->c + i * p->ldc + j * COLS, p->ldc);
+    const float *panel = p->packed + j * p->k * COLS, *a = p->a;
+    float *c = p->c + j * COLS;
+    int64_t left = p->m;
+    for (; left >= rows; left -= rows, a += rows * p->k, c += rows * p->ldc) tile(rows, a, p->k, panel, c, p->ldc);
+    if (left >= 4) {
+      tile(4, a, p->k, panel, c, p->ldc);
+      left -= 4, a += 4 * p->k, c += 4 * p->ldc;
+    }
+    if (left == 3) tile(3, a, p->k, panel, c, p->ldc);
+    if (left == 2) tile(2, a, p->k, panel, c, p->ldc);
+    if (left == 1) tile(1, a, p->k, panel, c, p->ldc);
   }
 }
 
@@ -113,14 +120,14 @@ typedef struct isa {
   void (*multiply)(const product *p);
   void (*step_cells)(int64_t n, const float *gates, float *c, float *h);
 } isa;
-#define DEFINE_ISA(name, attribute)                                                                                                        \
-  attribute static void multiply_##name(const product *p) { multiply(p); }                                                                 \
+#define DEFINE_ISA(name, rows, attribute)                                                                                                  \
+  attribute static void multiply_##name(const product *p) { multiply(p, rows); }                                                           \
   attribute static void step_cells_##name(int64_t n, const float *gates, float *c, float *h) { step_cells(n, gates, c, h); }               \
   static const isa isa_##name = {multiply_##name, step_cells_##name};
-DEFINE_ISA(base, )
+DEFINE_ISA(base, 3, )
 #if defined(__x86_64__)
-DEFINE_ISA(avx2, __attribute__((target("avx2,fma"))))
-DEFINE_ISA(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))))
+DEFINE_ISA(avx2, 3, __attribute__((target("avx2,fma"))))
+DEFINE_ISA(avx512, 8, __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))))
 #endif
 
 /* Best set the machine has and TENON_ISA allows. */
