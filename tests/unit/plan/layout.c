@@ -97,7 +97,32 @@ static void test_known(void **state) {
   tn_arena_deinit(&scratch);
 }
 
+/* A deep model: many buffers, each alive for a few steps. */
+static void test_cost(void **state) {
+  (void)state;
+  enum { N = 500 };
+  tn_pbuf buf[N];
+  int64_t offset[N], total;
+  tn_plan p = {.buf = buf, .n_buf = N, .n_step = N};
+  tn_arena scratch;
+  tn_arena_init(&scratch);
+  for (uint32_t i = 0; i < N; i++) {
+    uint32_t last = i + 1 + rnd(4);
+    buf[i] = (tn_pbuf){.kind = TN_PB_ARENA, .bytes = 1000 + (int64_t)rnd(100000), .first = i, .last = last < N ? last : N - 1};
+  }
+  uint64_t best = UINT64_MAX;
+  for (int i = 0; i < 5; i++) {
+    uint64_t t = tn_now_ns();
+    assert_int_equal(tn_plan_layout(NULL, &p, NULL, offset, &total, &scratch), TN_OK);
+    t = tn_now_ns() - t;
+    if (t < best) best = t;
+  }
+  check(&p, NULL, offset, total);
+  print_message("layout of %d buffers: %.0f us\n", N, (double)best / 1e3);
+  tn_arena_deinit(&scratch);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_known)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_known), cmocka_unit_test(test_cost)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

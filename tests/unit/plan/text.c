@@ -90,6 +90,32 @@ static void test_corners(void **state) {
   }
 }
 
+/* The example of docs/plan.md is a plan. */
+static void test_document(void **state) {
+  (void)state;
+  tn_diag d;
+  tn_plan *p;
+  char *doc, text[4096];
+  size_t n, k = 0;
+  if (tn_file_read(&d, TN_SOURCE_DIR "/docs/plan.md", 1 << 20, &doc, &n) != TN_OK) fail_msg("%s", d.text);
+  for (const char *line = strstr(doc, "    plan \"toy\""); line && memcmp(line, "    ", 4) == 0;) {
+    const char *end = strchr(line, '\n') + 1;
+    assert_true(k + (size_t)(end - line) < sizeof text);
+    memcpy(text + k, line + 4, (size_t)(end - line) - 4);
+    k += (size_t)(end - line) - 4;
+    line = end;
+  }
+  text[k] = 0;
+  if (parse(&d, text, &p) != TN_OK || tn_plan_verify(&d, p) != TN_OK) fail_msg("%s", d.text);
+  tn_str s;
+  tn_str_init(&s);
+  tn_plan_print(p, &s);
+  assert_string_equal(s.s, text);
+  tn_str_deinit(&s);
+  tn_plan_destroy(p);
+  tn_free(doc);
+}
+
 static void test_eval(void **state) {
   (void)state;
   tn_diag d;
@@ -265,7 +291,7 @@ static void test_nomem(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_identity), cmocka_unit_test(test_corners), cmocka_unit_test(test_eval), cmocka_unit_test(test_form_errors),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_identity), cmocka_unit_test(test_corners), cmocka_unit_test(test_document), cmocka_unit_test(test_eval), cmocka_unit_test(test_form_errors),
                                      cmocka_unit_test(test_rules), cmocka_unit_test(test_programs), cmocka_unit_test(test_many_expressions), cmocka_unit_test(test_nomem)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
