@@ -9,6 +9,7 @@ import functools
 import json
 import logging
 import os
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -17,7 +18,7 @@ from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._guards import TracingContext
 
 from tenon import _native, fx
-from tenon.capture import Captured, NeedsAot, dynamo_inputs, origins, record
+from tenon.capture import Captured, NeedsAot, dynamo_inputs, origins, record, with_views
 from tenon.host import Host
 from tenon.options import parse_options, run_threads
 
@@ -68,9 +69,7 @@ def build(captured: Captured, options: dict, check_grad: bool = False) -> _nativ
         captured.constants,
         check_grad,
     )
-    report = json.loads(program.report or "{}")
-    host.calls = report.get("host_calls") or []
-    program.info = report
+    host.program = weakref.ref(program)
     return program
 
 
@@ -131,16 +130,16 @@ class Backend:
 
     def _compile(self, captured: Callable[[], Captured], eager: Callable) -> Callable:
         try:
-            program = build(captured(), self.options)
+            graph = captured()
+            program = build(graph, self.options)
         except fx.Unsupported as why:
             return self._fall_back("TN_E_UNSUPPORTED", str(why), eager)
         except _native.CompileError as why:
             return self._fall_back(*why.args, eager)
-        log.debug("compiled %s", program.info.get("stages"))
         _log_code(program)
         if self.listener:
-            self.listener(program.info)
-        return program
+            self.listener(json.loads(program.report))
+        return with_views(program, graph.views) if graph.views else program
 
     def _fall_back(self, code: str, message: str, eager: Callable) -> Callable:
         text = f"{code}: {message}"
@@ -168,10 +167,12 @@ def _static_origins(gm: torch.fx.GraphModule, name: str) -> dict[int, str]:
 
 
 def _log_code(program) -> None:
-    """The plan under TORCH_LOGS="output_code"."""
+    """The plan under TORCH_LOGS="output_code", the stages under TORCH_LOGS="+tenon"."""
     code = torch._logging.getArtifactLogger(__name__, "output_code")
-    if code.isEnabledFor(logging.DEBUG):
-        code.debug("%s", program.info.get("plan", ""))
+    if code.isEnabledFor(logging.DEBUG) or log.isEnabledFor(logging.DEBUG):
+        report = json.loads(program.report)
+        code.debug("%s", report.get("plan", ""))
+        log.debug("stages: %s", report.get("stages"))
 
 
 def compile_fx_entry(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, mode: str | None = None) -> Callable:

@@ -2,7 +2,7 @@
 
 One run of the graph does it: C++ functionalization turns in-place work into values, and a dispatch mode writes down every
 operator that comes out below. AOTAutograd needs two runs and a graph between for the same rows; it stays the way for
-gradients, for outputs that share memory, and for operators that hold graphs. Those raise NeedsAot with the reason.
+gradients, for inputs that change size or share written memory, and for operators that hold graphs. Those raise NeedsAot with the reason.
 """
 
 import contextlib
@@ -38,6 +38,7 @@ class Captured:
     mutated: tuple[int, ...]  # inputs written in place
     inputs: list[dict]
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    views: tuple | None = None  # the returned values, when some are views: see with_views
 
 
 def origins(inputs: list[dict]) -> str:
@@ -227,35 +228,94 @@ def _check(tensors: list) -> None:
 def _finish(run: _Run, outputs: list) -> Captured:
     rows = run.recorder.rows
     mutated = _mutations(run)
-    number: dict[str, int] = {}
-    ret: list[int | None] = []
-    position = {id(w): k for k, (_, _, w) in enumerate(run.inputs) if isinstance(w, torch.Tensor)}
-    seen = {_storage(v) for _, v, _ in run.inputs if isinstance(v, torch.Tensor)}
-    for value in outputs:
-        if value is None or id(value) in position:
-            ret.append(None if value is None else ~position[id(value)])
-            continue
-        ref = _output(rows, value, seen, number)
-        key = repr(ref)
-        if key not in number:
-            number[key] = len(rows.outputs)
-            rows.outputs.append(ref)
-        ret.append(number[key])
-    return Captured(rows.text(), origins(rows.inputs), tuple(ret), mutated, rows.inputs, rows.constants)
+    places = _Outputs(run, outputs)
+    ret = tuple(places.place(value) for value in outputs)
+    if any(isinstance(at, View) for at in ret):
+        return Captured(rows.text(), origins(rows.inputs), tuple(range(len(rows.outputs))), mutated, rows.inputs, rows.constants, ret)
+    return Captured(rows.text(), origins(rows.inputs), ret, mutated, rows.inputs, rows.constants)
 
 
-def _output(rows: _Rows, value, seen: set, number: dict) -> object:
-    if not isinstance(value, torch.Tensor):
+@dataclass
+class View:
+    """A result that shares memory with `base`, an output number or ~input number; sizes and offset in elements.
+
+    Symbolic sizes are given as (output number,).
+    """
+
+    base: int
+    size: list
+    stride: list
+    offset: object
+
+
+def with_views(program: Callable, ret: tuple, inputs: Callable = lambda args: args) -> Callable:
+    """A callable that gives `program`'s outputs by `ret`, some of them as views. `inputs` gives a call's program inputs."""
+
+    def number(v, outs):
+        return outs[v[0]] if isinstance(v, tuple) else v
+
+    def result(at, args, outs):
+        if not isinstance(at, View):
+            return None if at is None else outs[at] if at >= 0 else args[~at]
+        base = outs[at.base] if at.base >= 0 else args[~at.base]
+        size, stride = [number(v, outs) for v in at.size], [number(v, outs) for v in at.stride]
+        return torch.as_strided(base, size, stride, base.storage_offset() + number(at.offset, outs))
+
+    def call(*args):
+        outs, ins = program(*args), inputs(args)
+        return tuple(result(at, ins, outs) for at in ret)
+
+    return call
+
+
+class _Outputs:
+    """Places of returned values, each program output once; results that share memory become views of its owner."""
+
+    def __init__(self, run: _Run, outputs: list):
+        self.rows = run.recorder.rows
+        tensors = [(k, v, w) for k, (_, v, w) in enumerate(run.inputs) if isinstance(w, torch.Tensor)]
+        self.inputs = {id(w): k for k, _, w in tensors}
+        self.owner = {_storage(w): (~k, v) for k, v, w in reversed(tensors)}  # memory -> place and fake value
+        self.users = Counter(_storage(w) for w in {id(w): w for w in outputs if isinstance(w, torch.Tensor)}.values())
+        self.number: dict[str, int] = {}
+
+    def place(self, value) -> int | View | None:
+        if value is None:
+            return None
+        if id(value) in self.inputs:
+            return ~self.inputs[id(value)]
+        if not isinstance(value, torch.Tensor):
+            return self._sym(value)
+        torch._sync(value)
+        inner, memory = torch._from_functional_tensor(value), _storage(value)
+        if memory not in self.owner and self.users[memory] > 1:
+            self._find_owner(memory, inner)
+        at, base = self.owner.get(memory, (None, None))
+        if at is None or base is inner:
+            return self._add(self.rows.tensor(inner))
+        size, stride = [self._size(v) for v in inner.shape], [self._size(v) for v in inner.stride()]
+        return View(at, size, stride, self._size(inner.storage_offset() - base.storage_offset()))
+
+    def _find_owner(self, memory: int, inner: torch.Tensor) -> None:
+        """The operator result that made this memory becomes an output. Unless it is dense: then its results are copies."""
+        whole = next(t for t in self.rows.alive if _storage(t) == _storage(inner))
+        if whole.is_contiguous():
+            self.owner[memory] = (self._add(self.rows.tensor(whole)), whole)
+
+    def _sym(self, value) -> int:
         if not isinstance(value, (int, torch.SymInt)) or isinstance(value, bool):
             raise NeedsAot(f"output of type {type(value).__name__}")
-        return rows.result(value)
-    torch._sync(value)
-    inner = torch._from_functional_tensor(value)
-    ref = rows.tensor(inner)
-    if repr(ref) not in number and _storage(inner) in seen:
-        raise NeedsAot("outputs share memory with inputs or each other")
-    seen.add(_storage(inner))
-    return ref
+        return self._add(self.rows.result(value))
+
+    def _size(self, value) -> int | tuple[int]:
+        return value if type(value) is int else (self._sym(value),)
+
+    def _add(self, ref: dict) -> int:
+        key = repr(ref)
+        if key not in self.number:
+            self.number[key] = len(self.rows.outputs)
+            self.rows.outputs.append(ref)
+        return self.number[key]
 
 
 def _storage(t: torch.Tensor) -> int:

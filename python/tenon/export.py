@@ -5,6 +5,7 @@ seen; guards on sizes and dtypes are the program's. A module that changed shape 
 eval()) is an error that says so.
 """
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -12,7 +13,7 @@ from torch.export import graph_signature as sig
 from torch.utils import _pytree as pytree
 
 from tenon import backend
-from tenon.capture import Captured, NeedsAot, record
+from tenon.capture import Captured, NeedsAot, record, with_views
 from tenon.options import parse_options
 
 
@@ -28,10 +29,20 @@ def compile(module: torch.nn.Module, example_args: tuple, dynamic_shapes=None, o
         captured = _capture(ep)
         program = backend.build(captured, opts, check_grad=True)
     fixed = _fixed_values(ep)
-    single = _is_leaf(ep.call_spec.out_spec) and len(captured.ret) == 1
-    program.lift(tuple(_entries(module, ep)), tuple(_unchanged(module, ep)), single)
-    plain = not fixed and _is_flat(ep.call_spec.in_spec) and (single or _is_tuple(ep.call_spec.out_spec))
-    return program if plain else _Structured(program, ep.call_spec, fixed)
+    single = _is_leaf(ep.call_spec.out_spec) and len(captured.ret) == 1 and not captured.views
+    entries = tuple(_entries(module, ep))
+    program.lift(entries, tuple(_unchanged(module, ep)), single)
+    plain = not captured.views and not fixed and _is_flat(ep.call_spec.in_spec) and (single or _is_tuple(ep.call_spec.out_spec))
+    if plain:
+        return program
+    call = with_views(program, captured.views, functools.partial(_inputs, entries)) if captured.views else program
+    return _Structured(call, ep.call_spec, fixed)
+
+
+def _inputs(entries: tuple, args: tuple) -> list:
+    """The program's inputs of a call, as its lift finds them."""
+    rest = iter(args)
+    return [e[0][e[1]] if e else next(rest) for e in entries]
 
 
 def _capture(ep) -> Captured:

@@ -1,5 +1,8 @@
 """Host calls: the operators of a plan that torch itself has to run."""
 
+import json
+from collections.abc import Callable
+
 import torch
 
 from tenon.fx import DTYPE_OF
@@ -8,18 +11,24 @@ from tenon.fx import DTYPE_OF
 class Host:
     """Called by a running program as host(number, inputs, outputs, call arguments); fills the outputs.
 
-    `calls` are the rows of the report's "host_calls". Operators are looked up on their first use.
+    The rows of the report's "host_calls" say what to do; they are read, and operators looked up, on first use. `program` gives
+    the program that calls, without keeping it alive. Values of dtypes that Tenon lacks arrive in carriers of the same size.
     """
 
     def __init__(self, inputs: list[dict]):
-        self.calls: list[dict] = []
+        self.program: Callable = lambda: None
+        self.rows: list[dict] = []
         self.ready: dict[int, tuple] = {}
         self.syms = _sym_places(inputs)
 
     def __call__(self, number: int, ins: list, outs: list, args: tuple) -> None:
+        self.rows = self.rows or json.loads(self.program().report)["host_calls"]
+        row = self.rows[number]
         if number not in self.ready:
-            self.ready[number] = _resolve(self.calls[number])
+            self.ready[number] = _resolve(row)
         op, positional, named = self.ready[number]
+        ins = _uncarried(ins, row["args"].get("carried_in"))
+        outs = _uncarried(outs, row["args"].get("carried_out"))
         env = (ins, args, self.syms)
         with torch.no_grad():
             result = op(*[_value(v, env) for v in positional], **{k: _value(v, env) for k, v in named.items()})
@@ -28,6 +37,14 @@ class Host:
                 raise RuntimeError(f"TN_E_INTERNAL: {op} gave {len(results)} results, the plan wants {len(outs)}")
             for out, value in zip(outs, results):
                 out.copy_(value)
+
+
+def _uncarried(tensors: list, dtypes: list[str] | None) -> list:
+    return [t.view(_dtype(name)) if name else t for t, name in zip(tensors, dtypes)] if dtypes else tensors
+
+
+def _dtype(name: str) -> torch.dtype:
+    return DTYPE_OF.get(name) or getattr(torch, name)
 
 
 def _resolve(row: dict) -> tuple:
@@ -67,7 +84,7 @@ def _value(v, env) -> object:
     if "input" in v:
         return env[0][v["input"]]
     if "dtype" in v:
-        return DTYPE_OF.get(v["dtype"]) or getattr(torch, v["dtype"])
+        return _dtype(v["dtype"])
     if "float" in v:
         return float(v["float"])
     if "sym" in v:
