@@ -154,6 +154,11 @@ tn_status tn_d_rsub(tn_decomp_ctx *c) { return add_sub(c, TN_OP_SUB, "other", "s
 tn_status tn_d_div_mode(tn_decomp_ctx *c) {
   const char *m = tn_at_s(c, "rounding_mode", "");
   if (!strcmp(m, "floor")) return arith_named(c, TN_OP_FLOORDIV, "self", "other");
+  if (!strcmp(m, "trunc") && tn_dtype_is_float(tn_at_dtype(c, 0))) {   /* the quotient is rounded to its dtype first */
+    tn_opd o[2] = {tn_at_opd(c, "self"), tn_at_opd(c, "other")};
+    tn_dtype t = work(c, o, 2);
+    return tn_at_ret(c, 0, tn_b_1(c, TN_OP_TRUNC, tn_b_2(c, TN_OP_DIV, tn_at_as(c, o[0], t), tn_at_as(c, o[1], t))));
+  }
   if (!strcmp(m, "trunc")) return arith_named(c, TN_OP_TRUNCDIV, "self", "other");
   return *m ? tn_at_unsup(c, "rounding_mode %s", m) : arith_named(c, TN_OP_DIV, "self", "other");
 }
