@@ -169,8 +169,11 @@ static tn_status bind_memory(tn_run *r) {
   r->stats.arena_bytes = (uint64_t)total;
   for (uint32_t i = 0; i < r->n_pack; i++) {
     tn_rpack *k = &r->pack[i];
+    size_t before = k->room.cap;
     if (tn_room_reserve(&k->room, (size_t)r->buf_bytes[k->buf]) != TN_OK)
       return tn_fail(&r->diag, TN_E_NOMEM, "packed copy of input %u, %" PRId64 " bytes", p->buf[k->buf].source, r->buf_bytes[k->buf]);
+    /* Padding that packs leave out is read by full vectors: zeros, not the slow denormals of old memory. */
+    if (k->room.cap != before) memset(k->room.p, 0, k->room.cap);
   }
   return TN_OK;
 }
