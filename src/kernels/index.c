@@ -18,6 +18,16 @@ static void copy_elems(tn_tensor *out, int64_t to, const tn_tensor *in, int64_t 
   memcpy(tn_k_at(out, to), tn_k_at(in, from), (size_t)n * size);
 }
 
+/* One element; fixed sizes become plain moves. */
+static inline void move(char *to, const char *from, size_t size) {
+  switch (size) {
+    case 1: memcpy(to, from, 1); break;
+    case 2: memcpy(to, from, 2); break;
+    case 4: memcpy(to, from, 4); break;
+    default: memcpy(to, from, 8); break;
+  }
+}
+
 /* out[o, j.., i] = x[o, idx[j..], i]; o: dims before `dim`, i: dims behind. Source: torch.index_select, ONNX Gather. */
 tn_status tn_k_take_ref(const tn_tensor *x, const tn_tensor *idx, int dim, tn_tensor *out) {
   int64_t outer = tn_k_span(x, 0, dim), inner = tn_k_span(x, dim + 1, x->rank), n = tn_k_numel(idx), size = x->shape[dim], at;
@@ -28,16 +38,36 @@ tn_status tn_k_take_ref(const tn_tensor *x, const tn_tensor *idx, int dim, tn_te
   return TN_OK;
 }
 
+/* gather and scatter walk the index tensor row by row (its last dim); x and the other operand follow with offsets. */
+typedef struct walk {
+  int rank;                         /* of the dims before the last */
+  int64_t n_rows, row;              /* rows and their length */
+  int64_t stride[2][TN_K_MAX_RANK]; /* of x (0 along `dim`) and of the other operand */
+  int64_t step;                     /* of x along a row: 1, or 0 when the row is `dim` */
+  int64_t along;                    /* stride of x along `dim` */
+} walk;
+static walk plan_walk(const tn_tensor *x, const tn_tensor *idx, const tn_tensor *other, int dim) {
+  walk w = {.rank = idx->rank - 1, .row = idx->shape[idx->rank - 1]};
+  w.n_rows = tn_k_span(idx, 0, w.rank);
+  tn_k_dense(x, w.stride[0]);
+  tn_k_dense(other, w.stride[1]);
+  w.along = w.stride[0][dim];
+  w.stride[0][dim] = 0;
+  w.step = dim == w.rank ? 0 : 1;
+  return w;
+}
+
 /* out[i0,.., i_dim,..] = x[i0,.., idx[i0,..],..], shape of idx. Source: torch.gather. */
 tn_status tn_k_gather_ref(const tn_tensor *x, const tn_tensor *idx, int dim, tn_tensor *out) {
-  int64_t stride[1][TN_K_MAX_RANK], i[TN_K_MAX_RANK] = {0}, off[1] = {0}, n = tn_k_numel(idx), at;
-  tn_k_dense(x, stride[0]);
-  int64_t along = stride[0][dim];
-  stride[0][dim] = 0;
-  for (int64_t k = 0; k < n; k++) {
-    if (!place(idx, k, x->shape[dim], &at)) return TN_E_INDEX;
-    copy_elems(out, k, x, off[0] + at * along, 1);
-    tn_k_next(idx->rank, idx->shape, i, 1, stride, off);
+  walk w = plan_walk(x, idx, out, dim);
+  int64_t i[TN_K_MAX_RANK] = {0}, off[2] = {0}, at;
+  size_t size = tn_dtype_size((tn_dtype)x->dtype);
+  for (int64_t r = 0; w.row && r < w.n_rows; r++) {
+    for (int64_t k = 0; k < w.row; k++) {
+      if (!place(idx, r * w.row + k, x->shape[dim], &at)) return TN_E_INDEX;
+      move((char *)out->data + (off[1] + k) * (int64_t)size, (char *)x->data + (off[0] + k * w.step + at * w.along) * (int64_t)size, size);
+    }
+    tn_k_next(w.rank, idx->shape, i, 2, w.stride, off);
   }
   return TN_OK;
 }
@@ -157,6 +187,10 @@ tn_status tn_k_index_put(const tn_tensor *x, const tn_tensor *values, const tn_t
     if (!find_block(x, idx, dims, n_idx, &p, off, &to)) return TN_E_INDEX;
     if (dense && !accumulate) {
       copy_elems(out, to, values, voff[0], p.block);
+    } else if (dense && out->dtype == TN_F32) {
+      float *sum = (float *)out->data + to;
+      const float *v = (const float *)values->data + voff[0];
+      for (int64_t e = 0; e < p.block; e++) sum[e] += v[e];
     } else {
       int64_t bi[TN_K_MAX_RANK] = {0}, from[1] = {voff[0]}, bstride[1][TN_K_MAX_RANK];
       for (int j = 0; j < p.block_rank; j++) bstride[0][j] = vstride[0][p.rank - p.block_rank + j];
@@ -177,21 +211,22 @@ tn_status tn_k_index_put(const tn_tensor *x, const tn_tensor *values, const tn_t
 /* out = x; out[i0,.., idx[i0,..],..] = src[i0,..] or combined with it, over idx's shape, in row-major order.
  * Source: torch.scatter, torch.scatter_reduce (include_self=True). */
 tn_status tn_k_scatter(const tn_tensor *x, const tn_tensor *idx, const tn_tensor *src, int dim, const char *combiner, tn_tensor *out) {
-  int64_t stride[2][TN_K_MAX_RANK], i[TN_K_MAX_RANK] = {0}, off[2] = {0}, n = tn_k_numel(idx), total = tn_k_numel(x), at;
+  int64_t i[TN_K_MAX_RANK] = {0}, off[2] = {0}, total = tn_k_numel(x), at;
   bool set = combiner[0] == 's' && combiner[1] == 'e';
   tn_scalar_op op = combiner[0] == 's' ? TN_S_ADD : combiner[0] == 'p' ? TN_S_MUL : combiner[1] == 'a' ? TN_S_MAX : TN_S_MIN;
+  size_t size = tn_dtype_size((tn_dtype)x->dtype);
+  walk w = plan_walk(x, idx, src, dim);
   if (total) copy_elems(out, 0, x, 0, total);
-  tn_k_dense(x, stride[0]);
-  tn_k_dense(src, stride[1]);
-  int64_t along = stride[0][dim];
-  stride[0][dim] = 0;
-  for (int64_t k = 0; k < n; k++) {
-    if (!place(idx, k, x->shape[dim], &at)) return TN_E_INDEX;
-    if (set)
-      copy_elems(out, off[0] + at * along, src, off[1], 1);
-    else
-      combine_at(op, out, off[0] + at * along, src, off[1]);
-    tn_k_next(idx->rank, idx->shape, i, 2, stride, off);
+  for (int64_t r = 0; w.row && r < w.n_rows; r++) {
+    for (int64_t k = 0; k < w.row; k++) {
+      if (!place(idx, r * w.row + k, x->shape[dim], &at)) return TN_E_INDEX;
+      int64_t to = off[0] + k * w.step + at * w.along;
+      if (set)
+        move((char *)out->data + to * (int64_t)size, (char *)src->data + (off[1] + k) * (int64_t)size, size);
+      else
+        combine_at(op, out, to, src, off[1] + k);
+    }
+    tn_k_next(w.rank, idx->shape, i, 2, w.stride, off);
   }
   return TN_OK;
 }

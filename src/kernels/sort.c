@@ -9,6 +9,7 @@
 #include "kernels/kernels_int.h"
 #include <string.h>
 
+#define SOME 128 /* elements whose keys topk makes at a time */
 typedef struct pair {
   uint64_t key;
   int64_t at;
@@ -21,32 +22,27 @@ static uint64_t float_key(uint64_t u, int bits, uint64_t inf) {
   if (mag == 0) return sign;
   return u & sign ? sign - mag : sign | mag;
 }
-static uint64_t key_of(const tn_tensor *t, int64_t i) {
-  const void *p = tn_k_at(t, i);
+#define KEYS(T, expr)                                                                                                                      \
+  do {                                                                                                                                     \
+    const T *p = (const T *)tn_k_at(t, first);                                                                                             \
+    for (int64_t k = 0; k < n; k++) {                                                                                                      \
+      T x = p[k * step];                                                                                                                   \
+      v[k] = (pair){(expr) ^ flip, at + k};                                                                                                \
+    }                                                                                                                                      \
+  } while (0)
+/* v[k] = key of element first + k * step, at place at + k; k < n. Floats are read as their bits. */
+static void make_keys(const tn_tensor *t, int64_t first, int64_t step, int64_t n, uint64_t flip, int64_t at, pair *v) {
+  const uint64_t top = (uint64_t)1 << 63;
   switch ((tn_dtype)t->dtype) {
-    case TN_F32: {
-      uint32_t u;
-      memcpy(&u, p, 4);
-      return float_key(u, 32, 0x7f800000u);
-    }
-    case TN_F64: {
-      uint64_t u;
-      memcpy(&u, p, 8);
-      return float_key(u, 64, 0x7ff0000000000000u);
-    }
-    case TN_F16: {
-      uint16_t u;
-      memcpy(&u, p, 2);
-      return float_key(u, 16, 0x7c00u);
-    }
-    case TN_BF16: {
-      uint16_t u;
-      memcpy(&u, p, 2);
-      return float_key(u, 16, 0x7f80u);
-    }
-    case TN_U8:
-    case TN_BOOL: return *(const uint8_t *)p;
-    default: return (uint64_t)tn_k_load(t, i).i ^ ((uint64_t)1 << 63); /* signed integers */
+    case TN_F32: KEYS(uint32_t, float_key(x, 32, 0x7f800000u)); break;
+    case TN_F64: KEYS(uint64_t, float_key(x, 64, 0x7ff0000000000000u)); break;
+    case TN_F16: KEYS(uint16_t, float_key(x, 16, 0x7c00u)); break;
+    case TN_BF16: KEYS(uint16_t, float_key(x, 16, 0x7f80u)); break;
+    case TN_I64: KEYS(int64_t, (uint64_t)x ^ top); break;
+    case TN_I32: KEYS(int32_t, (uint64_t)x ^ top); break;
+    case TN_I16: KEYS(int16_t, (uint64_t)x ^ top); break;
+    case TN_I8: KEYS(int8_t, (uint64_t)x ^ top); break;
+    default: KEYS(uint8_t, (uint64_t)x); break; /* u8, bool */
   }
 }
 
@@ -102,7 +98,7 @@ tn_status tn_k_sort(const tn_tensor *in, int dim, bool descending, tn_tensor *ou
   for (int64_t o = 0; o < outer; o++)
     for (int64_t i = 0; i < inner; i++) {
       int64_t first = o * n * inner + i;
-      for (int64_t k = 0; k < n; k++) v[k] = (pair){key_of(in, first + k * inner) ^ flip, k};
+      make_keys(in, first, inner, n, flip, 0, v);
       sort_pairs(v, v + n, n);
       for (int64_t k = 0; k < n; k++) put(in, first, inner, &v[k], out_values, out_idx, first + k * inner);
     }
@@ -135,11 +131,14 @@ tn_status tn_k_topk(const tn_tensor *in, int64_t k, int dim, bool largest, tn_te
   for (int64_t o = 0; o < outer; o++)
     for (int64_t i = 0; i < inner; i++) {
       int64_t first = o * n * inner + i;
-      for (int64_t j = 0; j < k; j++) heap[j] = (pair){key_of(in, first + j * inner) ^ flip, j};
+      make_keys(in, first, inner, k, flip, 0, heap);
       for (int64_t j = k / 2 - 1; j >= 0; j--) sink(heap, k, j, heap[j]);
-      for (int64_t j = k; j < n; j++) {
-        pair x = {key_of(in, first + j * inner) ^ flip, j};
-        if (later(&heap[0], &x)) sink(heap, k, 0, x);
+      for (int64_t j = k; j < n; j += SOME) {
+        pair x[SOME];
+        int64_t some = n - j < SOME ? n - j : SOME;
+        make_keys(in, first + j * inner, inner, some, flip, j, x);
+        for (int64_t e = 0; e < some; e++) /* a later place never beats an equal key */
+          if (x[e].key < heap[0].key) sink(heap, k, 0, x[e]);
       }
       for (int64_t j = k - 1; j >= 0; j--) { /* the latest goes last */
         pair top = heap[0];
