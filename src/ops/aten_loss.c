@@ -2,7 +2,6 @@
 #include "aten_int.h"
 
 static tn_ref mul(tn_decomp_ctx *c, tn_ref a, tn_ref b) { return tn_b_2(c, TN_OP_MUL, a, b); }
-static tn_ref add(tn_decomp_ctx *c, tn_ref a, tn_ref b) { return tn_b_2(c, TN_OP_ADD, a, b); }
 static tn_ref sub(tn_decomp_ctx *c, tn_ref a, tn_ref b) { return tn_b_2(c, TN_OP_SUB, a, b); }
 static tn_ref num(tn_decomp_ctx *c, tn_ref like, double v) { return tn_b_num(c, v, tn_b_dtype(c, like)); }
 static tn_ref wide(tn_decomp_ctx *c, const char *name) { return tn_b_up(c, tn_b_cast(c, tn_at_t(c, name), tn_at_dtype(c, 0))); }
