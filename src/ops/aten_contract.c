@@ -88,8 +88,9 @@ typedef struct attn {
   int rank;
 } attn;
 
-/* Scores of the call's query, key, attn_mask, is_causal, scale; heads that share a key head get a dim of their own. */
-static void scores(tn_decomp_ctx *c, attn *a) {
+/* Scores of the call's query, key, attn_mask, is_causal, scale; heads that share a key head get a dim of their own. A bool mask selects,
+ * but in _scaled_dot_product_attention_math, where torch adds it like a number. */
+static void scores(tn_decomp_ctx *c, attn *a, bool mask_selects) {
   tn_dim d[TN_MAX_RANK], dk[TN_MAX_RANK], s[TN_MAX_RANK];
   tn_dims *t = c->g->dims;
   a->q = tn_at_t(c, "query"); a->k = tn_at_t(c, "key"); a->v = tn_at_t(c, "value");
@@ -132,21 +133,19 @@ static void scores(tn_decomp_ctx *c, attn *a) {
   }
   if (mask.id) {
     a->masked = true;
-    y = tn_b_dtype(c, mask) == TN_BOOL ? tn_b_sel(c, mask, y, low) : add(c, y, tn_b_cast(c, mask, ct));
+    y = tn_b_dtype(c, mask) == TN_BOOL && mask_selects ? tn_b_sel(c, mask, y, low) : add(c, y, tn_b_cast(c, mask, ct));
   }
   a->score = y;
 }
 
-static tn_ref rounded(tn_decomp_ctx *c, tn_ref p, tn_dtype t) { return tn_b_cast(c, p, t); }   /* to the dtype the second product takes */
-
 /* results: 0 output, 1 (when read) log-sum-exp of the scores or the weights themselves */
 static tn_status attention(tn_decomp_ctx *c, bool weights) {
   attn a = {0};
-  scores(c, &a);
+  scores(c, &a, !weights);
   if (c->st != TN_OK) return c->st;
   int last = tn_b_rank(c, a.score) - 1;
   tn_dtype t = tn_b_dtype(c, a.q), ct = tn_b_dtype(c, a.score);
-  tn_ref p = rounded(c, tn_b_softmax(c, a.score, last, a.masked), t);
+  tn_ref p = tn_b_cast(c, tn_b_softmax(c, a.score, last, a.masked), t);   /* the second product takes the operands' dtype */
   if (c->n_out > 1 && tn_at_used(c, 1)) {
     const tn_type *o = tn_at_type(c, 1);
     tn_ref r = p;
@@ -167,7 +166,7 @@ tn_status tn_d_sdpa_math(tn_decomp_ctx *c) { return attention(c, true); }
 
 tn_status tn_d_sdpa_flash_backward(tn_decomp_ctx *c) { /* P = exp(S - lse); dS = P * (dP - rowsum(dO * O)) */
   attn a = {0};
-  scores(c, &a);
+  scores(c, &a, true);
   if (c->st != TN_OK) return c->st;
   tn_dtype ct = tn_b_dtype(c, a.score);
   tn_ref go = tn_b_cast(c, tn_at_t(c, "grad_out"), ct), out = tn_b_cast(c, tn_at_t(c, "out"), ct);

@@ -5,14 +5,15 @@
 static tn_ref mul(tn_decomp_ctx *c, tn_ref a, tn_ref b) { return tn_b_2(c, TN_OP_MUL, a, b); }
 static tn_ref add(tn_decomp_ctx *c, tn_ref a, tn_ref b) { return tn_b_2(c, TN_OP_ADD, a, b); }
 
-static tn_ref index_of(tn_decomp_ctx *c, tn_ref i) {   /* index ops take i64 and i32 */
+static tn_ref index_or_mask(tn_decomp_ctx *c, tn_ref i, bool mask) {   /* index ops take i64 and i32; mask: u8 would be a mask here */
   if (c->st != TN_OK) return i;
   tn_dtype t = tn_b_dtype(c, i);
   if (t == TN_I64 || t == TN_I32) return i;
-  if (t == TN_I16 || t == TN_I8) return tn_b_cast(c, i, TN_I64);
+  if (t == TN_I16 || t == TN_I8 || (t == TN_U8 && !mask)) return tn_b_cast(c, i, TN_I64);
   tn_at_unsup(c, "an index of %s: the result's shape depends on data", tn_dtype_name(t));
   return i;
 }
+static tn_ref index_of(tn_decomp_ctx *c, tn_ref i) { return index_or_mask(c, i, false); }
 static tn_ref at_least_1d(tn_decomp_ctx *c, tn_ref x) { return c->st == TN_OK && tn_b_rank(c, x) == 0 ? tn_b_unsq(c, x, 0) : x; }
 
 tn_status tn_d_embedding(tn_decomp_ctx *c) {           /* padding_idx matters to gradients only */
@@ -58,7 +59,7 @@ static void read_indices(tn_decomp_ctx *c, ilist *l, bool masks_ok) {
     if (l->n == TN_MAX_RANK || at >= TN_MAX_RANK) { tn_at_unsup(c, "over %d indices", TN_MAX_RANK); return; }
     bool mask = tn_b_dtype(c, r[i]) == TN_BOOL || tn_b_dtype(c, r[i]) == TN_U8;
     if (mask && masks_ok) l->mask = true;
-    else r[i] = index_of(c, r[i]);
+    else r[i] = index_or_mask(c, r[i], true);
     l->idx[l->n] = r[i];
     l->dim[l->n++] = at;
     at += mask ? tn_b_rank(c, r[i]) : 1;

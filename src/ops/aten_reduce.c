@@ -36,8 +36,8 @@ tn_status tn_d_aminmax(tn_decomp_ctx *c) {
 static tn_status truth(tn_decomp_ctx *c, tn_combiner k) {
   tn_ref x = tn_b_bool(c, tn_at_t(c, "self"));
   int ax[TN_MAX_RANK], n = tn_at_axes(c, "dim", tn_b_rank(c, x), ax);
-  tn_dim none[1];
-  if (tn_at_val(c, "dim") && tn_at_dims(c, "dim", none, 1) == 0) n = 0;   /* any.dims, all.dims: [] reduces nothing */
+  tn_dim listed[TN_MAX_RANK];
+  if (tn_at_dims(c, "dim", listed, TN_MAX_RANK) == 0) n = 0;   /* any.dims, all.dims: [] reduces nothing */
   return tn_at_ret(c, 0, tn_b_reduce(c, k, x, ax, n, tn_at_b(c, "keepdim", false)));
 }
 tn_status tn_d_any(tn_decomp_ctx *c) { return truth(c, TN_C_ANY); }

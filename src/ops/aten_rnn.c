@@ -21,10 +21,10 @@ static tn_ref state(tn_decomp_ctx *c, tn_ref h) {      /* [1, B, H] or [B, H] as
   return c->st == TN_OK && tn_b_rank(c, h) == 3 ? tn_b_sq(c, h, 0) : h;
 }
 
-tn_status tn_d_mkldnn_rnn_layer(tn_decomp_ctx *c) {    /* one direction of one layer; result 3 is a workspace */
+/* One direction of one layer, whatever num_layers and bidirectional say: those describe the module it comes from. Result 3 is a workspace. */
+tn_status tn_d_mkldnn_rnn_layer(tn_decomp_ctx *c) {
   tn_ref x = tn_at_t(c, "input"), r[3];
   if (tn_at_i(c, "mode", 2) != 2) return tn_at_unsup(c, "mode %lld is not LSTM", (long long)tn_at_i(c, "mode", 2));
-  if (tn_at_i(c, "num_layers", 1) != 1 || tn_at_b(c, "bidirectional", false)) return tn_at_unsup(c, "more than one layer or direction");
   bool bias = tn_at_b(c, "has_biases", true);
   tn_ref in[7] = {x, tn_at_t(c, "weight0"), tn_at_t(c, "weight1"), {0}, {0}, state(c, tn_at_t(c, "hx_")), state(c, tn_at_t(c, "cx_"))};
   if (bias) { in[3] = tn_at_t(c, "weight2"); in[4] = tn_at_t(c, "weight3"); }
