@@ -38,6 +38,9 @@ TN_API void tn_compiled_destroy(tn_compiled *c);
 /** Graph text through named passes ("decompose,fold,fuse" or "default"); result text is malloc'ed with *out_text (free with tn_text_free). */
 TN_API tn_status tn_opt_text(const char *text, size_t n, const char *passes, char **out_text, char *error, size_t error_n);
 TN_API void tn_text_free(char *s);
+/** What the compiler is made of, as text for people or (json nonzero) a JSON array of objects: "passes", "rules", "ops", "aten", "env", "profiles".
+ *  *out_text is malloc'ed (tn_text_free). TN_E_ARG: no such table. */
+TN_API tn_status tn_table_text(const char *what, int json, char **out_text);
 /** Names of framework ops with a decomposition, one per line; static storage. */
 TN_API const char *tn_aten_names(void);
 

@@ -22,6 +22,7 @@ const tn_profile *tn_profile_find(const char *name) {
     if (strcmp(profiles[i].name, name ? name : "default") == 0) return &profiles[i];
   return NULL;
 }
+const tn_profile *tn_profile_get(uint32_t i) { return i < N_PROFILES ? &profiles[i] : NULL; }
 const char *tn_profile_name(const tn_profile *p) { return p->name; }
 
 /* ---- the tables of profile dvm ---- */

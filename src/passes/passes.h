@@ -11,6 +11,7 @@ typedef enum tn_fact { TN_FACT_DECOMPOSED = 1, TN_FACT_FUSED = 2 } tn_fact;
 /* Gate profile as data (profiles.def): which dtypes, which generate list, which rules refuse what. See requirements D30-D38, X3, X15. */
 typedef struct tn_profile tn_profile;
 const tn_profile *tn_profile_find(const char *name);   /* "default", "dvm"; NULL = unknown */
+const tn_profile *tn_profile_get(uint32_t i);          /* NULL after the last */
 const char *tn_profile_name(const tn_profile *p);
 void tn_profile_print(const tn_profile *p, tn_str *out); /* rules and lists, for people */
 
@@ -29,7 +30,10 @@ typedef tn_status (*tn_pass_fn)(tn_pass_ctx *p, tn_graph *g);
 typedef struct tn_pass_row { const char *text; tn_pass_fn fn; unsigned needs, gives, breaks; const char *doc; } tn_pass_row;
 const tn_pass_row *tn_pass_rows(uint32_t *out_n);      /* passes.def, default order */
 
-/* Runs "default", a list "decompose,fold,cse", or changes to the default "-fuse,-cse". TN_E_ARG names an unknown pass or a need nobody gave.
+typedef struct tn_rule_row { const char *text, *doc; } tn_rule_row;
+const tn_rule_row *tn_rule_rows(uint32_t *out_n);      /* rules.def: what simplify knows */
+
+/* Runs "default", a list "decompose,fold,cse", "" (none), or changes to the default "-fuse,-cse". TN_E_ARG names an unknown pass or a need nobody gave.
  * A failure says pass and node. */
 tn_status tn_passes_run(tn_pass_ctx *p, tn_graph *g, const char *list);
 

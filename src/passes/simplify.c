@@ -18,6 +18,16 @@ static const struct { tn_rule_fn *fn; int on; const char *text; } rules[] = {
 #undef TN_RULE
 };
 
+const tn_rule_row *tn_rule_rows(uint32_t *out_n) {
+  static const tn_rule_row row[] = {
+#define TN_RULE(id, on, text, doc) {text, doc},
+#include "passes/rules.def"
+#undef TN_RULE
+  };
+  *out_n = TN_N_RULES;
+  return row;
+}
+
 static bool concerns(int on, tn_op op) {
   if (on >= 0) return (int)op == on;
   if (on == ANY_LOGIC) return op == TN_OP_AND || op == TN_OP_OR || op == TN_OP_XOR;

@@ -117,6 +117,14 @@ tn_ref tn_rule_implicit(tn_sx *s, uint32_t id) {
   for (uint32_t k = 0; k < n; k++) {
     tn_ref was = args[k];
     bool stretch = made_by(s, was, TN_OP_BROADCAST);
+    const tn_type t = *tn_typeof(s->g, was);
+    tn_num v;
+    if (t.rank > 0 && made_by(s, was, TN_OP_FULL) && tn_px_fill(s->g, was, &v)) {
+      args[k] = tn_px_fill_of(&s->b, (tn_dtype)t.dtype, 0, NULL, v);
+      if (args[k].id && joint_shape(s, args, n, dim, &rank) && tn_px_same_dims(rank, dim, tn_sx_out(s, id)->rank, tn_sx_out(s, id)->dim)) any = true;
+      else args[k] = was;
+      continue;
+    }
     bool pads = made_by(s, was, TN_OP_RESHAPE) && leading_ones(tn_typeof(s->g, src(s, was)), tn_typeof(s->g, was)) >= 0;
     if (!stretch && !pads) continue;
     args[k] = src(s, was);
