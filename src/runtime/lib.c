@@ -8,7 +8,7 @@
 
 /* ---- strided copies ---- */
 
-typedef struct axis { int64_t n, src, dst; } axis; /* strides in bytes */
+typedef struct axis { int64_t n, src, dst; } axis; /* size; strides in bytes */
 
 #define COPY_LINE(T)                                                                                    \
   do {                                                                                                  \
@@ -28,38 +28,56 @@ static void copy_line(unsigned char *dst, const unsigned char *src, axis a, int6
   }
 }
 
-void tn_copy_strided(const tn_tensor *src, const tn_tensor *dst) {
-  int64_t size = (int64_t)tn_dtype_size((tn_dtype)src->dtype);
-  axis ax[TN_PLAN_MAX_RANK];
-  int n = 0;
-  for (int k = 0; k < src->rank; k++) { /* outer to inner; neighbours that are one run of memory on both sides join */
-    axis a = {src->shape[k], src->strides[k] * size, dst->strides[k] * size};
-    if (a.n == 0) return;
-    if (a.n == 1) continue;
-    if (n && ax[n - 1].src == a.src * a.n && ax[n - 1].dst == a.dst * a.n) {
-      a.n *= ax[n - 1].n;
-      n--;
-    }
-    ax[n++] = a;
-  }
-  const unsigned char *s = src->data;
-  unsigned char *d = dst->data;
-  if (n == 0) {
-    memcpy(d, s, (size_t)size);
+typedef struct copy { const unsigned char *src; unsigned char *dst; int64_t size; int n; axis ax[TN_PLAN_MAX_RANK]; } copy;
+
+/* Steps [lo, hi) of the outermost axis. */
+static void copy_range(void *ctx, int64_t lo, int64_t hi, int worker) {
+  const copy *c = ctx;
+  const axis *ax = c->ax;
+  const unsigned char *s = c->src + lo * ax[0].src;
+  unsigned char *d = c->dst + lo * ax[0].dst;
+  int64_t at[TN_PLAN_MAX_RANK] = {lo};
+  (void)worker;
+  if (c->n == 1) {
+    copy_line(d, s, (axis){hi - lo, ax[0].src, ax[0].dst}, c->size);
     return;
   }
-  int64_t at[TN_PLAN_MAX_RANK] = {0};
   for (;;) {
-    copy_line(d, s, ax[n - 1], size);
-    int k = n - 2;
+    copy_line(d, s, ax[c->n - 1], c->size);
+    int k = c->n - 2;
     for (; k >= 0; k--) {
       s += ax[k].src, d += ax[k].dst;
-      if (++at[k] < ax[k].n) break;
+      if (++at[k] < (k ? ax[k].n : hi)) break;
       at[k] = 0;
       s -= ax[k].src * ax[k].n, d -= ax[k].dst * ax[k].n;
     }
     if (k < 0) return;
   }
+}
+
+enum { COPY_BYTES = 128 << 10 }; /* what one thread should copy at once: below twice this, a fork is not worth it */
+
+void tn_copy_strided(tn_pool *pool, const tn_tensor *src, const tn_tensor *dst) {
+  copy c = {src->data, dst->data, (int64_t)tn_dtype_size((tn_dtype)src->dtype), 0, {{0}}};
+  int64_t bytes = c.size;
+  for (int k = 0; k < src->rank; k++) { /* outer to inner; neighbours that are one run of memory on both sides join */
+    axis a = {src->shape[k], src->strides[k] * c.size, dst->strides[k] * c.size};
+    if (a.n == 0) return;
+    if (a.n == 1) continue;
+    bytes *= a.n;
+    if (c.n && c.ax[c.n - 1].src == a.src * a.n && c.ax[c.n - 1].dst == a.dst * a.n) {
+      a.n *= c.ax[c.n - 1].n;
+      c.n--;
+    }
+    c.ax[c.n++] = a;
+  }
+  if (c.n == 0) {
+    memcpy(c.dst, c.src, (size_t)c.size);
+    return;
+  }
+  int64_t n = c.ax[0].n;
+  if (bytes < 2 * COPY_BYTES || n == 1) copy_range(&c, 0, n, 0);
+  else tn_pool_run(pool, copy_range, &c, n, bytes / n >= COPY_BYTES ? 1 : COPY_BYTES / (bytes / n));
 }
 
 /* ---- calls ---- */
@@ -167,7 +185,7 @@ tn_status tn_lib_call(tn_run *r, tn_rstep *s) {
     const tn_tensor *a = &s->tensor[0], *b = &s->tensor[1];
     for (int k = 0; k < a->rank; k++)
       if (a->shape[k] != b->shape[k]) return tn_fail(&r->diag, TN_E_VERIFY, "copy of dim %d: %" PRId64 " to %" PRId64, k, a->shape[k], b->shape[k]);
-    tn_copy_strided(a, b);
+    tn_copy_strided(r->pool, a, b);
     return TN_OK;
   }
   int64_t stride[MANY][TN_PLAN_MAX_RANK];
@@ -177,7 +195,7 @@ tn_status tn_lib_call(tn_run *r, tn_rstep *s) {
     t[k] = s->tensor[k];
     if (row_major(&t[k])) continue;
     TN_TRY(dense_like(r, k, &s->tensor[k], stride[k], &t[k]));
-    if (k < ps->n_in) tn_copy_strided(&s->tensor[k], &t[k]);
+    if (k < ps->n_in) tn_copy_strided(r->pool, &s->tensor[k], &t[k]);
   }
   r->diag.code = TN_OK; /* so that a failure without words is seen */
   tn_status st = dispatch(r, ps->kernel, s->value, t, t + ps->n_in);
@@ -186,6 +204,6 @@ tn_status tn_lib_call(tn_run *r, tn_rstep *s) {
     return st;
   }
   for (uint32_t k = ps->n_in; k < ps->n_arg; k++)
-    if (t[k].data != s->tensor[k].data) tn_copy_strided(&t[k], &s->tensor[k]);
+    if (t[k].data != s->tensor[k].data) tn_copy_strided(r->pool, &t[k], &s->tensor[k]);
   return TN_OK;
 }

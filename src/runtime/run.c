@@ -62,7 +62,7 @@ static bool symbolic_step(const tn_plan *p, const tn_pstep *s) {
   return yes;
 }
 
-/* The packed copy a pack step writes, if any: the lowest one among its operands that is stale decides at run time. */
+/* Packed buffers, and whether what fills them depends on symbols: a pack step belongs to every packed buffer among its operands. */
 static bool make_packs(tn_run *r) {
   const tn_plan *p = PLAN(r);
   for (uint32_t i = 0; i < p->n_buf; i++) r->n_pack += p->buf[i].kind == TN_PB_PACKED;
@@ -357,7 +357,7 @@ static void give_outputs(tn_run *r, tn_tensor *out) {
     if (o->kind != TN_RO_COPY) continue;
     tn_tensor dst = o->t;
     dst.data = o->data;
-    tn_copy_strided(&o->src, &dst);
+    tn_copy_strided(r->pool, &o->src, &dst);
   }
 }
 
