@@ -57,8 +57,8 @@ tn_status tn_aten_apply(tn_diag *d, tn_graph *g, uint32_t node) {
     else if (tn_at_used(&c, k)) st = tn_at_unsup(&c, "result %u is read and not available", k);
   }
   if (st == TN_E_ARG) {                                /* a shape rule refused what the record promised: not this form */
-    tn_diag_while(d, st, "decomposing %s", g->node[node].target);
-    return TN_E_UNSUPPORTED;
+    if (d) d->code = TN_E_UNSUPPORTED;
+    return tn_diag_while(d, TN_E_UNSUPPORTED, "decomposing %s", g->node[node].target);
   }
   if (st != TN_OK) return st;
   for (uint32_t k = 0; k < n_out; k++)

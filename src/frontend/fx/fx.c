@@ -81,8 +81,11 @@ static tn_status integer(fx *f, const json_t *o, const char *key, int64_t *out) 
 static tn_status expression(fx *f, const char *s, tn_dim *out) {
   tn_status st = tn_dim_parse(f->d, f->g->dims, s, strlen(s), out);
   if (st == TN_OK) return st;
-  tn_diag_while(f->d, st, "reading %.80s of %.80s", f->key, f->node);
-  return st == TN_E_PARSE ? TN_E_UNSUPPORTED : st;       /* sympy says more than our dims can */
+  if (st == TN_E_PARSE) {                                /* sympy says more than our dims can */
+    st = TN_E_UNSUPPORTED;
+    if (f->d) f->d->code = st;
+  }
+  return tn_diag_while(f->d, st, "reading %.80s of %.80s", f->key, f->node);
 }
 static tn_status size_value(fx *f, const json_t *v, tn_dim *out) {
   if (json_is_integer(v)) {
