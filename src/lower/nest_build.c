@@ -449,7 +449,7 @@ static void over_vector(nb *b, body_fn body, void *u, bool may_shrink) {
   A->depth = ++b->depth;
   tn_nv full_hi;
   if (A->len) full_hi = add2(b, A->lo, i64(b, A->len / T * T));
-  else { tn_nv n = tn_n_op2(b->n, TN_S_SUB, A->hi, A->lo); full_hi = add2(b, A->lo, mul2(b, tn_n_op2(b->n, TN_S_FLOORDIV, n, i64(b, T)), i64(b, T))); }
+  else { tn_nv n = tn_n_op2(b->n, TN_S_SUB, A->hi, A->lo); full_hi = add2(b, A->lo, mul2(b, tn_n_op2(b->n, TN_S_TRUNCDIV, n, i64(b, T)), i64(b, T))); }
   if (!A->len || A->len >= T) {
     uint32_t mark = b->n_trail;
     bool loop = A->len != T;
@@ -723,8 +723,12 @@ static void blocks(nb *b) {
   for (uint32_t i = s->n_par; i-- > 0;) {
     uint32_t a = s->par[i].axis;
     int64_t blk = s->par[i].block, ext;
-    tn_nv n = dimv(b, count[i]), at = i == 0 ? t : tn_n_op2(b->n, TN_S_REMAINDER, t, n);
-    if (i) t = tn_n_op2(b->n, TN_S_FLOORDIV, t, n);
+    tn_nv n = dimv(b, count[i]), at = t;
+    if (i) { /* block numbers are not negative: truncating division is floor division */
+      tn_nv up = tn_n_op2(b->n, TN_S_TRUNCDIV, t, n);
+      at = tn_n_op2(b->n, TN_S_SUB, t, mul2(b, up, n));
+      t = up;
+    }
     ax *A = &b->ax[a];
     A->depth = 1;
     A->lo = mul2(b, at, i64(b, blk));
