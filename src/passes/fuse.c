@@ -109,14 +109,17 @@ static tn_status prepare(fx *f) {
   f->cost = TN_NEW(f->a, uint8_t, n);
   f->of = TN_NEW(f->a, uint32_t, n);
   f->map = TN_NEW(f->a, uint64_t, n);
+  f->prologue = TN_NEW(f->a, bool, n);
   f->stamp = TN_NEW(f->a, uint32_t, n);
   f->stack = TN_NEW(f->a, uint32_t, 2 * n);
   f->cap_groups = 64;
   f->group = TN_NEW(f->a, fx_group, f->cap_groups);
   f->n_groups = 1;
-  if (!f->cls || !f->cost || !f->of || !f->map || !f->stamp || !f->stack || !f->group) return FX_OOM(f);
+  if (!f->cls || !f->cost || !f->of || !f->map || !f->prologue || !f->stamp || !f->stack || !f->group) return FX_OOM(f);
   for (uint32_t i = 1; i < n; i++) f->cls[i] = (uint8_t)class_of(f, i);
-  return index_uses(f);
+  TN_TRY(index_uses(f));
+  fx_mark_prologues(f);
+  return TN_OK;
 }
 
 /* ---- a fill or an iota that somebody wants in memory becomes a kernel of its own ---- */
@@ -159,12 +162,13 @@ static tn_status note_vanished(fx *f) {
 
 tn_status tn_pass_fuse(tn_pass_ctx *p, tn_graph *g) {
   TN_TRY(tn_graph_compact(p->d, g));
+  TN_TRY(fx_split_casts(p, g));
   fx f = {.p = p, .g = g, .d = p->d, .a = p->scratch, .n_nodes = g->n_nodes};
   TN_TRY(prepare(&f));
   TN_TRY(note_vanished(&f));
   TN_TRY(fx_find_attention(&f));
   for (uint32_t i = 1; i < f.n_nodes; i++)
-    if (fx_is_member((fx_class)f.cls[i]) && !f.of[i]) TN_TRY_WHILE(p->d, fx_place(&f, i), "placing node %u (%s)", i, tn_op_name(g->node[i].op));
+    if (fx_is_member((fx_class)f.cls[i]) && !f.of[i] && !f.prologue[i]) TN_TRY_WHILE(p->d, fx_place(&f, i), "placing node %u (%s)", i, tn_op_name(g->node[i].op));
   TN_TRY(materialise_all(&f));
   TN_TRY(fx_emit(&f));
   return tn_graph_compact(p->d, g);

@@ -120,6 +120,10 @@ static tn_status grow(fx *f, uint32_t c1) {
   }
   fine = fine && r.last_use != UINT32_MAX && r.c2 && r.reduces;
   if (fine && !fx_group_put(f, r.group, r.c2)) return FX_OOM(f);
+  for (uint32_t k = 0; fine && k < 4; k++) {
+    uint32_t m = fx_def(f, f->g->node[k & 2 ? c1 : r.c2].in[k & 1]);
+    if (f->prologue[m] && !f->of[m] && !fx_group_put(f, r.group, m)) return FX_OOM(f);
+  }
   if (!fine || fx_needs(f, r.group, 0, r.group)) {
     give_up(f, &r);
     return TN_OK;

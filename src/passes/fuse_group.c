@@ -419,7 +419,6 @@ static tn_status place_reduce(fx *f, uint32_t node) {
   return TN_OK;
 }
 
-/* A cast that only this anchor reads goes into its kernel: weights kept in a narrow type. */
 static tn_status place_anchor(fx *f, uint32_t node) {
   const tn_node *n = &f->g->node[node];
   uint32_t t = fx_group_new(f, FX_CONTRACT, node);
@@ -427,10 +426,8 @@ static tn_status place_anchor(fx *f, uint32_t node) {
   f->group[t].anchor = node;
   f->map[node] = 1;
   for (uint32_t k = 0; k < n->n_in; k++) {
-    uint32_t m = fx_def(f, n->in[k]), h = f->of[m];
-    if (!h || h == t || f->group[h].n != 1 || f->g->node[m].op != TN_OP_CAST || f->cls[m] != FX_PW) continue;
-    if (!fx_all_uses_in(f, h, t, 0)) continue;
-    if (!merge(f, t, h)) return FX_OOM(f);
+    uint32_t m = fx_def(f, n->in[k]);
+    if (f->prologue[m] && !f->of[m] && !fx_group_put(f, t, m)) return FX_OOM(f);
   }
   return TN_OK;
 }

@@ -33,6 +33,7 @@ typedef struct fx {
   uint8_t *cls;                /* [n_nodes] fx_class */
   uint8_t *cost;               /* [n_nodes] of FX_CHEAP: nodes in its expression */
   uint32_t *of;                /* [n_nodes] group number, 0 = none */
+  bool *prologue;              /* [n_nodes] a cast that only one anchor reads: goes into that anchor's kernel */
   uint64_t *map;               /* [n_nodes] members behind an anchor: how the anchor's elements lie in them; 0 = not behind it */
   fx_group *group; uint32_t n_groups, cap_groups;   /* group[0] unused */
   uint32_t *use_at, *use;      /* readers of value v: use[use_at[v] .. use_at[v + 1]); node id, 0 = the graph's result */
@@ -72,6 +73,9 @@ bool fx_sits_well(fx *f, const fx_group *x, tn_ref r, const fx_trace *t, fx_leve
 tn_status fx_place(fx *f, uint32_t node);                       /* puts a member-class node into a group */
 bool fx_outside_operand(const fx *f, uint32_t node, uint32_t k);/* operand k must lie in memory: tables, operands of anchors */
 
+/* fuse_prologue.c */
+tn_status fx_split_casts(tn_pass_ctx *p, tn_graph *g);          /* before classes: gives each anchor its own widening casts */
+void fx_mark_prologues(fx *f);
 /* fuse_attention.c */
 tn_status fx_find_attention(fx *f);
 /* fuse_emit.c */
