@@ -254,6 +254,21 @@ int tn_dim_sym_ordinal(const tn_dims *t, tn_dim d) {
   return a && t->atom[a].kind == TN_DA_SYM ? (int)t->atom[a].ordinal : -1;
 }
 
+void tn_dim_mark_syms(const tn_dims *t, tn_dim d, bool *used) {
+  if (d >= 0 || !tn_dim_valid(t, d)) return;
+  tn_dim_poly p = tn_dim_expr_at(t, d)->p;
+  for (uint32_t i = 0; i < p.n; i++)
+    for (uint32_t k = 0; k < p.t[i].n; k++) {
+      const tn_dim_atom_row *x = &t->atom[p.t[i].f[k]];
+      if (x->kind == TN_DA_SYM) {
+        used[x->ordinal] = true;
+        continue;
+      }
+      tn_dim_mark_syms(t, x->a, used);
+      tn_dim_mark_syms(t, x->b, used);
+    }
+}
+
 uint32_t tn_dims_n_syms(const tn_dims *t) { return t->n_syms; }
 
 const char *tn_dims_sym_name(const tn_dims *t, uint32_t i) { return i < t->n_syms ? t->atom[t->sym[i]].name : ""; }

@@ -38,6 +38,8 @@ uint32_t tn_dims_n_syms(const tn_dims *t);
 const char *tn_dims_sym_name(const tn_dims *t, uint32_t i);
 void tn_dims_sym_range(const tn_dims *t, uint32_t i, int64_t *lo, int64_t *hi);
 int tn_dim_sym_ordinal(const tn_dims *t, tn_dim d);
+/* Sets used[ordinal] for every symbol d depends on. used: [n_syms]. */
+void tn_dim_mark_syms(const tn_dims *t, tn_dim d, bool *used);
 /* Value for given symbol values [n_syms]; TN_E_ARG on overflow, division by zero. */
 tn_status tn_dim_eval(const tn_dims *t, tn_dim d, const int64_t *sym_values, int64_t *out);
 /* Text: "12", "s0", "4*s0 + 1", "floordiv(s0, 2)", "mod(s0, 2)", "max(s0, 1)". Reads back to the same handle.

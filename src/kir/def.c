@@ -1,6 +1,8 @@
 /* def.c: building definitions and the two analyses everything above needs: which axes a node depends on, and its affine form.
- * Nodes are unified on creation (linear probing by content over the recent window), so index arithmetic stays small.
+ * Nodes are unified on creation (a hash table by content), so equal parts of index arithmetic are one node and printing can see sharing.
+ * Constants are brought to one form per value (rounded to their dtype, one NaN), so that equal text means equal nodes.
  * Deliberately no rewriting here: definition -> definition rewrites live in `lower`. */
+#include <math.h>
 #include <string.h>
 #include "def.h"
 
@@ -46,7 +48,7 @@ uint32_t tn_kdef_add_param(tn_kdef *k, const char *name, tn_dtype t, uint32_t ra
 }
 
 uint32_t tn_kdef_add_stage(tn_kdef *k, tn_kstage s) {
-  if (!s.root || !TN_PUSH_ROOM(k->arena, k->stage, k->n_stage, k->cap_stage)) return UINT32_MAX;
+  if (!s.root || k->n_stage >= TN_DEF_MAX_STAGES || !TN_PUSH_ROOM(k->arena, k->stage, k->n_stage, k->cap_stage)) return UINT32_MAX;
   s.name = tn_arena_strdup(k->arena, s.name);
   if (!s.name) return UINT32_MAX;
   k->stage[k->n_stage] = s;
@@ -60,21 +62,63 @@ static bool same(const tn_kx *a, const tn_kx *b) {
   return a->n_idx == 0 || !memcmp(a->idx, b->idx, a->n_idx * sizeof *a->idx);
 }
 
+static uint32_t hash(const tn_kx *x) {
+  uint64_t h = tn_hash(x->n_idx ? (const void *)x->idx : x, x->n_idx * sizeof *x->idx, x->op | (uint64_t)x->dtype << 8 | (uint64_t)x->sop << 16 | (uint64_t)x->ref << 32);
+  uint64_t rest[5] = {x->arg[0] | (uint64_t)x->arg[1] << 32, x->arg[2] | (uint64_t)x->guard << 32, (uint64_t)x->dim, (uint64_t)x->imm.i, h};
+  return (uint32_t)tn_hash(rest, sizeof rest, 0);
+}
+
+/* Slot that holds a node like x, or the empty one where it belongs. */
+static uint32_t find(const tn_kdef *k, const tn_kx *x) {
+  uint32_t s = hash(x) & (k->n_slots - 1);
+  while (k->slot[s] && !same(&k->x[k->slot[s]], x)) s = (s + 1) & (k->n_slots - 1);
+  return s;
+}
+
+static bool rehash(tn_kdef *k, uint32_t n_slots) {
+  uint32_t *slot = TN_NEW(k->arena, uint32_t, n_slots);
+  if (!slot) return false;
+  k->slot = slot;
+  k->n_slots = n_slots;
+  for (uint32_t i = 1; i < k->n_x; i++) slot[find(k, &k->x[i])] = i;
+  return true;
+}
+
 static tn_kx_id add(tn_kdef *k, tn_kx x) {
-  for (uint32_t i = k->n_x; i-- > 1;)
-    if (same(&k->x[i], &x)) return i;
+  if (k->n_x * 2 >= k->n_slots && !rehash(k, k->n_slots ? k->n_slots * 2 : 128)) return 0;
+  uint32_t s = find(k, &x);
+  if (k->slot[s]) return k->slot[s];
   if (x.n_idx) {
     tn_kx_id *idx = TN_NEW(k->arena, tn_kx_id, x.n_idx);
     if (!idx) return 0;
     memcpy(idx, x.idx, x.n_idx * sizeof *idx);
     x.idx = idx;
+  } else {
+    x.idx = NULL;
   }
   if (!TN_PUSH_ROOM(k->arena, k->x, k->n_x, k->cap_x)) return 0;
   k->x[k->n_x] = x;
+  k->slot[s] = k->n_x;
   return k->n_x++;
 }
 
-tn_kx_id tn_kx_const(tn_kdef *k, tn_dtype t, tn_num v) { return add(k, (tn_kx){.op = TN_KX_CONST, .dtype = (uint8_t)t, .imm = v}); }
+uint32_t tn_kdef_insert_stage(tn_kdef *k, uint32_t at, tn_kstage s) {
+  if (at > k->n_stage || tn_kdef_add_stage(k, s) == UINT32_MAX) return UINT32_MAX;
+  s = k->stage[k->n_stage - 1];
+  memmove(&k->stage[at + 1], &k->stage[at], (k->n_stage - 1 - at) * sizeof *k->stage);
+  k->stage[at] = s;
+  for (uint32_t i = 1; i < k->n_x; i++) k->x[i].ref += k->x[i].op == TN_KX_STAGE && k->x[i].ref >= at;
+  memset(k->slot, 0, k->n_slots * sizeof *k->slot);
+  for (uint32_t i = 1; i < k->n_x; i++) k->slot[find(k, &k->x[i])] = i;
+  return at;
+}
+
+static tn_num in_type(tn_dtype t, tn_num v) {
+  if (!tn_dtype_is_float(t)) return tn_num_cast(v, TN_I64, t);
+  return isnan(v.f) ? (tn_num){.f = (double)NAN} : tn_num_cast(v, TN_F64, t);
+}
+
+tn_kx_id tn_kx_const(tn_kdef *k, tn_dtype t, tn_num v) { return add(k, (tn_kx){.op = TN_KX_CONST, .dtype = (uint8_t)t, .imm = in_type(t, v)}); }
 tn_kx_id tn_kx_i64(tn_kdef *k, int64_t v) { return tn_kx_const(k, TN_I64, (tn_num){.i = v}); }
 tn_kx_id tn_kx_axis(tn_kdef *k, uint32_t axis) {
   if (axis >= k->n_axis) return 0;
@@ -87,13 +131,25 @@ tn_kx_id tn_kx_size(tn_kdef *k, tn_dim d) {
   if (tn_dim_as_int(k->dims, d, &v)) return tn_kx_i64(k, v);
   return add(k, (tn_kx){.op = TN_KX_SIZE, .dtype = TN_I64, .dim = d});
 }
+static bool bool_const(const tn_kdef *k, tn_kx_id x, bool *v) {
+  if (!x || k->x[x].op != TN_KX_CONST || k->x[x].dtype != TN_BOOL) return false;
+  *v = k->x[x].imm.i != 0;
+  return true;
+}
+
 tn_kx_id tn_kx_load(tn_kdef *k, uint32_t param, const tn_kx_id *idx, tn_kx_id guard, tn_num other) {
   if (param >= k->n_param) return 0;
   const tn_kparam *p = &k->param[param];
   for (uint32_t i = 0; i < p->rank; i++)
     if (!idx[i]) return 0;
-  tn_num none = {.i = 0};
-  return add(k, (tn_kx){.op = TN_KX_LOAD, .dtype = p->dtype, .n_idx = p->rank, .ref = param, .idx = (tn_kx_id *)(uintptr_t)idx, .guard = guard, .imm = guard ? other : none});
+  bool always;
+  if (bool_const(k, guard, &always)) {
+    if (!always) return tn_kx_const(k, (tn_dtype)p->dtype, other);
+    guard = 0;
+  }
+  tn_num imm = {.i = 0};
+  if (guard) imm = in_type((tn_dtype)p->dtype, other);
+  return add(k, (tn_kx){.op = TN_KX_LOAD, .dtype = p->dtype, .n_idx = p->rank, .ref = param, .idx = (tn_kx_id *)(uintptr_t)idx, .guard = guard, .imm = imm});
 }
 tn_kx_id tn_kx_stage(tn_kdef *k, uint32_t stage) {
   if (stage >= k->n_stage) return 0;
@@ -109,9 +165,14 @@ static bool int_const(const tn_kdef *k, tn_kx_id x, int64_t *v) {
 tn_kx_id tn_kx_scalar(tn_kdef *k, tn_scalar_op op, tn_kx_id a, tn_kx_id b, tn_kx_id c) {
   int n = tn_scalar_arity(op);
   if (!a || (n > 1 && !b) || (n > 2 && !c)) return 0;
-  int64_t va, vb;
-  bool ca = int_const(k, a, &va), cb = n == 2 && int_const(k, b, &vb);
-  if (ca && cb) {
+  int64_t va = 0, vb = 0;
+  bool ca = int_const(k, a, &va), cb = n == 2 && int_const(k, b, &vb), yes;
+  if (op == TN_S_SELECT && bool_const(k, a, &yes) && k->x[b].dtype == k->x[c].dtype) return yes ? b : c;
+  if (op == TN_S_AND && k->x[a].dtype == TN_BOOL && k->x[b].dtype == TN_BOOL) {
+    if (bool_const(k, a, &yes)) return yes ? b : a;
+    if (bool_const(k, b, &yes)) return yes ? a : b;
+  }
+  if (ca && cb && tn_scalar_accepts(op, TN_I64)) {
     tn_num r = tn_scalar_eval(op, TN_I64, (tn_num[]){{.i = va}, {.i = vb}});
     return tn_kx_const(k, tn_scalar_is_bool(op) ? TN_BOOL : TN_I64, r);
   }
@@ -152,20 +213,34 @@ void tn_kdef_deps(const tn_kdef *k, uint32_t *deps) {
   }
 }
 
-bool tn_kx_affine(const tn_kdef *k, tn_kx_id id, tn_dim *coef, tn_dim *base) {
+/* fuel bounds the walk over shared parts and its depth. */
+static bool affine(const tn_kdef *k, tn_kx_id id, tn_dim *coef, tn_dim *base, int *fuel) {
   const tn_kx *x = &k->x[id];
   for (uint32_t i = 0; i < k->n_axis; i++) coef[i] = 0;
   *base = 0;
-  if (x->op == TN_KX_CONST && x->dtype == TN_I64) { *base = tn_dim_int(k->dims, x->imm.i); return *base != TN_DIM_BAD; }
-  if (x->op == TN_KX_SIZE) { *base = x->dim; return true; }
-  if (x->op == TN_KX_AXIS) { coef[x->ref] = 1; return true; }
+  if (--*fuel < 0) return false;
+  if (x->op == TN_KX_CONST && x->dtype == TN_I64) {
+    *base = tn_dim_int(k->dims, x->imm.i);
+    return *base != TN_DIM_BAD;
+  }
+  if (x->op == TN_KX_SIZE) {
+    *base = x->dim;
+    return true;
+  }
+  if (x->op == TN_KX_AXIS) {
+    coef[x->ref] = 1;
+    return true;
+  }
   if (x->op != TN_KX_SCALAR || x->dtype != TN_I64) return false;
   tn_scalar_op op = (tn_scalar_op)x->sop;
   if (op != TN_S_ADD && op != TN_S_SUB && op != TN_S_MUL) return false;
   tn_dim cb[TN_DEF_MAX_AXES], bb;
-  if (!tn_kx_affine(k, x->arg[0], coef, base) || !tn_kx_affine(k, x->arg[1], cb, &bb)) return false;
+  if (!affine(k, x->arg[0], coef, base, fuel) || !affine(k, x->arg[1], cb, &bb, fuel)) return false;
   bool ca_const = true, cb_const = true;
-  for (uint32_t i = 0; i < k->n_axis; i++) { ca_const &= coef[i] == 0; cb_const &= cb[i] == 0; }
+  for (uint32_t i = 0; i < k->n_axis; i++) {
+    ca_const &= coef[i] == 0;
+    cb_const &= cb[i] == 0;
+  }
   if (op == TN_S_MUL && !ca_const && !cb_const) return false;
   for (uint32_t i = 0; i <= k->n_axis; i++) {
     tn_dim *u = i < k->n_axis ? &coef[i] : base;
@@ -175,6 +250,11 @@ bool tn_kx_affine(const tn_kdef *k, tn_kx_id id, tn_dim *coef, tn_dim *base) {
     else if (i < k->n_axis) *u = cb_const ? tn_dim_mul(k->dims, *u, bb) : tn_dim_mul(k->dims, *base, v);
     if (*u == TN_DIM_BAD) return false;
   }
-  if (op == TN_S_MUL) { *base = tn_dim_mul(k->dims, *base, bb); if (*base == TN_DIM_BAD) return false; }
-  return true;
+  if (op == TN_S_MUL) *base = tn_dim_mul(k->dims, *base, bb);
+  return *base != TN_DIM_BAD;
+}
+
+bool tn_kx_affine(const tn_kdef *k, tn_kx_id id, tn_dim *coef, tn_dim *base) {
+  int fuel = 500;
+  return affine(k, id, coef, base, &fuel);
 }

@@ -1,31 +1,78 @@
-/* sched.c: the text of a schedule. Words as in sched.h; axes by name, stages by number, parameters by name. */
-#include "sched.h"
+/* sched.c: printing a schedule. Words as in sched.h; axes and parameters by name, stages by number. sched_parse.c reads it back. */
+#include "kir/scan_int.h"
+#include "kir/sched.h"
 
-static const char *keep_name[] = {"inline", "reg", "scratch", "out"};
+typedef struct printer { tn_str *o; const tn_kdef *k; bool any; } printer;
+
+static void part(printer *p, const char *word) { /* a new part of the line */
+  tn_str_add(p->o, "%s%s", p->any ? "; " : "", word);
+  p->any = true;
+}
+static void axis(printer *p, uint32_t a) { tn_ks_put_name(p->o, p->k->axis[a].name); }
+
+static void axes(printer *p, const char *word, const uint8_t *a, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    tn_str_add(p->o, "%s", i ? "," : word);
+    axis(p, a[i]);
+  }
+}
+
+static void cuts(printer *p, const char *word, const tn_kpar *c, uint32_t n) {
+  if (n) part(p, word);
+  for (uint32_t i = 0; i < n; i++) {
+    tn_str_add(p->o, " ");
+    axis(p, c[i].axis);
+    tn_str_add(p->o, "/%lld", (long long)c[i].block);
+  }
+}
+
+static void loop(printer *p, const tn_kloop *L) {
+  part(p, "loop");
+  for (uint32_t i = 0; i < L->n_stage; i++) tn_str_add(p->o, "%s%u", i ? "," : " ", L->stage[i]);
+  if (L->outer) tn_str_add(p->o, " outer");
+  axes(p, " order=", L->order, L->n_order);
+  if (L->v_axis >= 0) {
+    tn_str_add(p->o, " v=");
+    axis(p, (uint32_t)L->v_axis);
+    tn_str_add(p->o, ":%ux%u", L->lanes, L->nv);
+  }
+  if (L->r_axis >= 0) {
+    tn_str_add(p->o, " r=");
+    axis(p, (uint32_t)L->r_axis);
+    tn_str_add(p->o, ":%u", L->rows);
+  }
+  axes(p, " red=", L->red, L->n_red);
+}
 
 void tn_ksched_print(const tn_ksched *s, const tn_kdef *k, tn_str *o) {
-  const char *sep = "";
-  for (uint32_t i = 0; i < s->n_merge; i++) tn_str_add(o, "%s%s*%s", i ? " " : "merge ", k->axis[s->merge_from[i]].name, k->axis[s->merge_to[i]].name), sep = "; ";
-  for (uint32_t i = 0; i < s->n_par; i++) tn_str_add(o, "%s%s/%lld", i ? " " : (*sep ? "; par " : "par "), k->axis[s->par[i].axis].name, (long long)s->par[i].block), sep = "; ";
-  for (uint32_t i = 0; i < s->n_share; i++) tn_str_add(o, "%s%s/%lld", i ? " " : (*sep ? "; share " : "share "), k->axis[s->share[i].axis].name, (long long)s->share[i].block), sep = "; ";
+  printer p = {o, k, false};
   bool first = true;
-  for (uint32_t i = 0; i < s->n_pack; i++)
-    if (s->pack[i]) { tn_str_add(o, "%s%s", first ? (*sep ? "; pack " : "pack ") : " ", k->param[i].name); first = false; sep = "; "; }
-  first = true;
-  for (uint32_t i = 0; i < s->n_keep; i++)
-    if (s->keep[i] == TN_KEEP_REG || s->keep[i] == TN_KEEP_SCRATCH) { tn_str_add(o, "%s%u:%s", first ? (*sep ? "; keep " : "keep ") : " ", i, keep_name[s->keep[i]]); first = false; sep = "; "; }
-  for (uint32_t i = 0; i < s->n_loop; i++) {
-    const tn_kloop *L = &s->loop[i];
-    tn_str_add(o, "%sloop", sep);
-    sep = "; ";
-    for (uint32_t j = 0; j < L->n_stage; j++) tn_str_add(o, " %u", L->stage[j]);
-    if (L->outer) tn_str_add(o, " outer");
-    if (L->n_order) tn_str_add(o, " order");
-    for (uint32_t j = 0; j < L->n_order; j++) tn_str_add(o, " %s", k->axis[L->order[j]].name);
-    if (L->v_axis >= 0) tn_str_add(o, " v %s:%ux%u", k->axis[L->v_axis].name, L->lanes, L->nv);
-    if (L->r_axis >= 0) tn_str_add(o, " r %s:%u", k->axis[L->r_axis].name, L->rows);
-    if (L->n_red) tn_str_add(o, " red");
-    for (uint32_t j = 0; j < L->n_red; j++) tn_str_add(o, " %s", k->axis[L->red[j]].name);
+  if (s->n_merge) part(&p, "merge");
+  for (uint32_t i = 0; i < s->n_merge; i++) {
+    tn_str_add(o, " ");
+    axis(&p, s->merge_from[i]);
+    tn_str_add(o, "*");
+    axis(&p, s->merge_to[i]);
   }
-  if (s->grain > 1) tn_str_add(o, "%sgrain %lld", sep, (long long)s->grain);
+  cuts(&p, "par", s->par, s->n_par);
+  cuts(&p, "share", s->share, s->n_share);
+  for (uint32_t i = 0; i < s->n_pack; i++) {
+    if (!s->pack[i]) continue;
+    if (first) part(&p, "pack");
+    first = false;
+    tn_str_add(o, " ");
+    tn_ks_put_name(o, k->param[i].name);
+  }
+  first = true;
+  for (uint32_t i = 0; i < s->n_keep; i++) {
+    if (s->keep[i] != TN_KEEP_REG && s->keep[i] != TN_KEEP_SCRATCH) continue;
+    if (first) part(&p, "keep");
+    first = false;
+    tn_str_add(o, " %u:%s", i, s->keep[i] == TN_KEEP_REG ? "reg" : "scratch");
+  }
+  for (uint32_t i = 0; i < s->n_loop; i++) loop(&p, &s->loop[i]);
+  if (s->grain > 1) {
+    part(&p, "grain");
+    tn_str_add(o, " %lld", (long long)s->grain);
+  }
 }

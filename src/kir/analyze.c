@@ -1,30 +1,36 @@
 /* analyze.c: linear addresses of all accesses of a definition, and which neighbouring axes may become one.
  * An address is a sum of axis terms plus opaque terms (values of index tensors, divisions that did not split). */
 #include <string.h>
-#include "lower/lower_int.h"
+#include "kir/analyze.h"
 
-static bool lin_add_term(const tn_kdef *k, tn_lin *l, tn_kx_id x, tn_dim scale) {
+/* Adds scale * x to l. Sums are split so that their affine parts stay visible. fuel bounds the walk: expressions share parts, and text from
+ * outside may share them many times over. */
+static bool lin_add_term(const tn_kdef *k, tn_lin *l, tn_kx_id x, tn_dim scale, int *fuel) {
   tn_dim coef[TN_DEF_MAX_AXES], base;
   const tn_kx *e = &k->x[x];
+  if (--*fuel < 0) return false;
   if (tn_kx_affine(k, x, coef, &base)) {
     for (uint32_t i = 0; i < k->n_axis; i++)
       if (coef[i] != 0) l->coef[i] = tn_dim_add(k->dims, l->coef[i], tn_dim_mul(k->dims, coef[i], scale));
     if (base != 0) l->base = tn_dim_add(k->dims, l->base, tn_dim_mul(k->dims, base, scale));
     return true;
   }
-  if (e->op == TN_KX_SCALAR && e->dtype == TN_I64 && (e->sop == TN_S_ADD || e->sop == TN_S_SUB)) { /* split sums so that their affine part stays visible */
+  if (e->op == TN_KX_SCALAR && e->dtype == TN_I64 && (e->sop == TN_S_ADD || e->sop == TN_S_SUB)) {
     tn_dim neg = e->sop == TN_S_SUB ? tn_dim_mul(k->dims, scale, tn_dim_int(k->dims, -1)) : scale;
-    return lin_add_term(k, l, e->arg[0], scale) && lin_add_term(k, l, e->arg[1], neg);
+    return lin_add_term(k, l, e->arg[0], scale, fuel) && lin_add_term(k, l, e->arg[1], neg, fuel);
   }
   if (e->op == TN_KX_SCALAR && e->dtype == TN_I64 && e->sop == TN_S_MUL) {
     for (int s = 0; s < 2; s++) {
       const tn_kx *f = &k->x[e->arg[s]];
       tn_dim v = f->op == TN_KX_CONST ? tn_dim_int(k->dims, f->imm.i) : f->op == TN_KX_SIZE ? f->dim : TN_DIM_BAD;
-      if (v != TN_DIM_BAD) return lin_add_term(k, l, e->arg[1 - s], tn_dim_mul(k->dims, scale, v));
+      if (v != TN_DIM_BAD) return lin_add_term(k, l, e->arg[1 - s], tn_dim_mul(k->dims, scale, v), fuel);
     }
   }
   for (uint32_t i = 0; i < l->n_opq; i++)
-    if (l->opq[i] == x) { l->opq_coef[i] = tn_dim_add(k->dims, l->opq_coef[i], scale); return true; }
+    if (l->opq[i] == x) {
+      l->opq_coef[i] = tn_dim_add(k->dims, l->opq_coef[i], scale);
+      return true;
+    }
   if (l->n_opq == TN_LIN_OPQ) return false;
   l->opq[l->n_opq] = x;
   l->opq_coef[l->n_opq++] = scale;
@@ -34,22 +40,32 @@ static bool lin_add_term(const tn_kdef *k, tn_lin *l, tn_kx_id x, tn_dim scale) 
 static tn_status lin_make(tn_diag *d, const tn_kdef *k, const uint32_t *deps, uint32_t param, const tn_kx_id *idx, tn_lin *l) {
   memset(l, 0, sizeof *l);
   const tn_kparam *p = &k->param[param];
+  int fuel = 500;
   for (uint32_t i = 0; i < p->rank; i++)
-    if (!lin_add_term(k, l, idx[i], p->stride[i])) return tn_fail(d, TN_E_UNSUPPORTED, "kernel %s: address of %s has too many parts", k->name, p->name);
+    if (!lin_add_term(k, l, idx[i], p->stride[i], &fuel)) return tn_fail(d, TN_E_UNSUPPORTED, "kernel %s: address of %s has too many parts", k->name, p->name);
   if (l->base == TN_DIM_BAD) return tn_fail(d, TN_E_ARG, "kernel %s: address of %s overflows", k->name, p->name);
   for (uint32_t i = 0; i < k->n_axis; i++)
     if (l->coef[i] == TN_DIM_BAD) return tn_fail(d, TN_E_ARG, "kernel %s: address of %s overflows", k->name, p->name);
-  for (uint32_t i = 0; i < l->n_opq; i++) l->opq_deps |= deps[l->opq[i]];
+  for (uint32_t i = 0; i < l->n_opq; i++) {
+    if (l->opq_coef[i] == TN_DIM_BAD) return tn_fail(d, TN_E_ARG, "kernel %s: address of %s overflows", k->name, p->name);
+    l->opq_deps |= deps[l->opq[i]];
+  }
   return TN_OK;
 }
 
-static void mark_value(const tn_kdef *k, tn_kx_id x, bool *seen, uint32_t *use) { /* axes read as values below x */
-  const tn_kx *e = &k->x[x];
-  if (seen[x]) return;
-  seen[x] = true;
-  if (e->op == TN_KX_AXIS) *use |= 1u << e->ref;
-  for (int j = 0; j < 3; j++) if (e->arg[j]) mark_value(k, e->arg[j], seen, use);
-  if (e->op == TN_KX_LOAD && e->guard) mark_value(k, e->guard, seen, use);
+/* Axes read as values below the marked nodes; operands have smaller numbers than readers. Indices of loads are addresses, not values: their
+ * opaque terms are marked by the caller. */
+static uint32_t values_below(const tn_kdef *k, bool *mark) {
+  uint32_t use = 0;
+  for (uint32_t i = k->n_x; i-- > 1;) {
+    const tn_kx *e = &k->x[i];
+    if (!mark[i]) continue;
+    if (e->op == TN_KX_AXIS) use |= 1u << e->ref;
+    for (int j = 0; j < 3; j++)
+      if (e->arg[j]) mark[e->arg[j]] = true;
+    if (e->guard) mark[e->guard] = true;
+  }
+  return use;
 }
 
 tn_status tn_kan_make(tn_diag *d, tn_arena *a, const tn_kdef *k, tn_kan **out) {
@@ -66,15 +82,16 @@ tn_status tn_kan_make(tn_diag *d, tn_arena *a, const tn_kdef *k, tn_kan **out) {
   for (uint32_t i = 1; i < k->n_x; i++) {
     if (k->x[i].op != TN_KX_LOAD) continue;
     TN_TRY(lin_make(d, k, n->deps, k->x[i].ref, k->x[i].idx, &n->load[i]));
-    for (uint32_t j = 0; j < n->load[i].n_opq; j++) mark_value(k, n->load[i].opq[j], seen, &n->value_use);
-    if (k->x[i].guard) mark_value(k, k->x[i].guard, seen, &n->value_use);
+    for (uint32_t j = 0; j < n->load[i].n_opq; j++) seen[n->load[i].opq[j]] = true;
+    if (k->x[i].guard) seen[k->x[i].guard] = true;
   }
   for (uint32_t s = 0; s < k->n_stage; s++) {
-    mark_value(k, k->stage[s].root, seen, &n->value_use);
+    seen[k->stage[s].root] = true;
     if (k->stage[s].out < 0) continue;
     TN_TRY(lin_make(d, k, n->deps, (uint32_t)k->stage[s].out, k->stage[s].out_idx, &n->store[s]));
-    for (uint32_t j = 0; j < n->store[s].n_opq; j++) mark_value(k, n->store[s].opq[j], seen, &n->value_use);
+    for (uint32_t j = 0; j < n->store[s].n_opq; j++) seen[n->store[s].opq[j]] = true;
   }
+  n->value_use = values_below(k, seen);
   *out = n;
   return TN_OK;
 }
