@@ -79,6 +79,7 @@ class Recorder(TorchDispatchMode):
         k = self.counts[base]
         self.counts[base] += 1
         name = f"{base}_{k}" if k else base
+        self.rows.begin(name, keep=torch.Tag.nondeterministic_seeded in func.tags)
         self.rows.add_node(name, func, args, kwargs, out, self.stack_trace)
         if isinstance(out, torch.Tensor):
             self.rows.bind(out, {"ref": name})
@@ -99,6 +100,30 @@ class _Rows(Encoder):
     def __init__(self) -> None:
         super().__init__()
         self.alive: list[torch.Tensor] = []
+        self.uses: dict[str, set[str]] = {}  # names that a node reads; results and mutations read for ""
+        self.kept = {""}
+        self.begin("", keep=True)
+
+    def begin(self, name: str, keep: bool) -> None:
+        """References from now on are of node `name`; `keep`: it matters even when nothing reads it."""
+        self.reading = self.uses[name] = set()
+        if keep:
+            self.kept.add(name)
+
+    def end(self) -> None:
+        """References from now on are of the results."""
+        self.reading = self.uses[""]
+
+    def text(self) -> str:
+        """The JSON text without nodes that nothing reads."""
+        live, todo = set(self.kept), list(self.kept)
+        while todo:
+            for name in self.uses.get(todo.pop(), ()):
+                if name not in live:
+                    live.add(name)
+                    todo.append(name)
+        self.nodes = [row for row in self.nodes if row["name"] in live]
+        return super().text()
 
     def bind(self, value: torch.Tensor, ref: dict) -> None:
         self.refs[id(value)] = ref
@@ -108,6 +133,7 @@ class _Rows(Encoder):
         ref = self.refs.get(id(value))
         if ref is None:
             raise NeedsAot("a tensor that no recorded operator made")
+        self.reading.add(ref["ref"])
         return ref
 
 
@@ -227,6 +253,7 @@ def _check(tensors: list) -> None:
 
 def _finish(run: _Run, outputs: list) -> Captured:
     rows = run.recorder.rows
+    rows.end()
     mutated = _mutations(run)
     places = _Outputs(run, outputs)
     ret = tuple(places.place(value) for value in outputs)

@@ -15,9 +15,7 @@ def programs(monkeypatch):
     monkeypatch.setattr(backend._native, "Program", EvalProgram)
     monkeypatch.setattr(backend, "_log_code", lambda program: None)
     EvalProgram.made.clear()
-    torch._dynamo.reset()
-    yield EvalProgram.made
-    torch._dynamo.reset()
+    return EvalProgram.made
 
 
 def compiled(f, **kw):
@@ -92,14 +90,10 @@ def test_aliased_inputs_that_are_written(programs):
         x.add_(1)
         return x * y
 
-    base = torch.arange(6.0)
-    want = f(base.clone()[:4], (base + 0)[2:])
-    other = base.clone()
+    ours, eager = torch.arange(6.0), torch.arange(6.0)
     with torch.no_grad():
-        got = compiled(f)(other[:4], other[2:])
-    again = base.clone()
-    torch.testing.assert_close(got, f(again[:4], again[2:]))
-    assert got.shape == want.shape
+        torch.testing.assert_close(compiled(f)(ours[:4], ours[2:]), f(eager[:4], eager[2:]))
+    assert torch.equal(ours, eager)
 
 
 def test_input_resized_in_the_graph(programs):
@@ -130,7 +124,6 @@ def test_higher_order_operators_fall_back_with_reason(programs, caplog):
     with torch.no_grad(), caplog.at_level(logging.WARNING, "tenon"):
         torch.testing.assert_close(compiled(f)(torch.tensor(True), x), x.sin())
     assert "runs eagerly" in caplog.text and sum(backend.fallbacks.values()) == 1
-    backend.fallbacks.clear()
 
 
 def test_fallback_can_be_an_error(programs, monkeypatch):
