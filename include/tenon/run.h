@@ -54,6 +54,10 @@ TN_API uint32_t tn_program_n_out(const tn_program *p);
 TN_API int32_t tn_program_in_packed(const tn_program *p, uint32_t i);
 TN_API void tn_program_destroy(tn_program *p);
 
+/** Where log lines go (channels named in TENON_LOG); NULL: nowhere, as at start. One call a line, from any thread, for the whole process. */
+typedef void (*tn_log_sink)(void *user, const char *channel, const char *line);
+TN_API void tn_set_log(tn_log_sink fn, void *user);
+
 /** Counters since start, for tests and reports. */
 typedef struct tn_run_stats { uint64_t calls, launches, host_calls, lib_calls, views, packs, binds, arena_bytes; } tn_run_stats;
 TN_API void tn_run_get_stats(const tn_run *r, tn_run_stats *out);

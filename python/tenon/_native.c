@@ -792,9 +792,16 @@ static PyObject *aten_names(PyObject *self, PyObject *unused) {
 static PyMethodDef module_methods[] = {{"aten_names", aten_names, METH_NOARGS, "names of the framework ops that Tenon has a row for, one a line"}, {0}};
 static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_native", NULL, -1, module_methods, NULL, NULL, NULL, NULL};
 
+static void log_line(void *user, const char *channel, const char *line) {
+  (void)user;
+  fprintf(stderr, "tenon %s: %s\n", channel, line);
+}
+
 PyMODINIT_FUNC PyInit__native(void);
 PyMODINIT_FUNC PyInit__native(void) {
   if (PyType_Ready(&program_type) || PyType_Ready(&watcher_type)) return NULL;
+  const char *log = getenv("TENON_LOG");
+  if (log && *log) tn_set_log(log_line, NULL);
   PyObject *m = PyModule_Create(&module_def), *boxed = Py_NewRef(Py_True);
   torch_.compile_error = PyErr_NewExceptionWithDoc("tenon.CompileError", "A compile failed: args are the status name and the message.", PyExc_RuntimeError, NULL);
   if (!m || !torch_.compile_error || PyDict_SetItemString(program_type.tp_dict, "_boxed_call", boxed) ||

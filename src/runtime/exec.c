@@ -28,32 +28,52 @@ static tn_status host(tn_run *r, const tn_rstep *s) {
 
 static const char *text_of(const tn_rstep *s) { return s->plan->text ? s->plan->text : "kernel"; }
 
-tn_status tn_exec_steps(tn_run *r) {
-  unsigned char *scratch = r->scratch.p;
+static inline tn_status run_step(tn_run *r, tn_rstep *s, unsigned char *scratch) {
+  if (s->pack) {
+    if (!must_pack(r, s)) return TN_OK;
+    r->stats.packs++;
+  }
+  if (s->kind == TN_PS_LAUNCH) {
+    r->stats.launches++;
+    if (s->alone) {
+      s->fn(&s->args, 0, s->blocks, scratch);
+    } else {
+      launch l = {s->fn, &s->args, scratch, s->stride};
+      tn_pool_run(r->pool, run_blocks, &l, s->blocks, s->grain);
+    }
+    if (__builtin_expect(r->status != 0, 0)) {
+      r->status = 0;
+      return tn_fail(&r->diag, TN_E_INDEX, "an index is out of range in %s", text_of(s));
+    }
+  } else if (s->kind == TN_PS_LIB) {
+    r->stats.lib_calls++;
+    TN_TRY_WHILE(&r->diag, tn_lib_call(r, s), "running %s", text_of(s));
+  } else {
+    TN_TRY(host(r, s));
+  }
+  return TN_OK;
+}
+
+/* TENON_LOG=run: one line a step, with its time. */
+static tn_status logged_steps(tn_run *r, unsigned char *scratch) {
+  uint64_t all = tn_now_ns();
   for (tn_rstep *s = r->step, *end = s + r->n_step; s < end; s++) {
     if (s->skip) continue;
-    if (s->pack) {
-      if (!must_pack(r, s)) continue;
-      r->stats.packs++;
-    }
-    if (s->kind == TN_PS_LAUNCH) {
-      r->stats.launches++;
-      if (s->alone) {
-        s->fn(&s->args, 0, s->blocks, scratch);
-      } else {
-        launch l = {s->fn, &s->args, scratch, s->stride};
-        tn_pool_run(r->pool, run_blocks, &l, s->blocks, s->grain);
-      }
-      if (__builtin_expect(r->status != 0, 0)) {
-        r->status = 0;
-        return tn_fail(&r->diag, TN_E_INDEX, "an index is out of range in %s", text_of(s));
-      }
-    } else if (s->kind == TN_PS_LIB) {
-      r->stats.lib_calls++;
-      TN_TRY_WHILE(&r->diag, tn_lib_call(r, s), "running %s", text_of(s));
-    } else {
-      TN_TRY(host(r, s));
-    }
+    uint64_t t = tn_now_ns();
+    TN_TRY(run_step(r, s, scratch));
+    tn_log("run", "step %4d %10.2f us  blocks %6lld  %s", (int)(s - r->step), (double)(tn_now_ns() - t) / 1e3, (long long)s->blocks, text_of(s));
+  }
+  tn_log("run", "steps in all %.2f us", (double)(tn_now_ns() - all) / 1e3);
+  return TN_OK;
+}
+
+tn_status tn_exec_steps(tn_run *r) {
+  unsigned char *scratch = r->scratch.p;
+  if (__builtin_expect(r->logged, 0)) {
+    TN_TRY(logged_steps(r, scratch));
+  } else {
+    for (tn_rstep *s = r->step, *end = s + r->n_step; s < end; s++)
+      if (!s->skip) TN_TRY(run_step(r, s, scratch));
   }
   r->stats.views += r->n_views;
   return TN_OK;

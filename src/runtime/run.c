@@ -236,6 +236,7 @@ tn_status tn_run_create(const tn_program *p, const tn_run_options *o, tn_run **o
   if (!r) return TN_E_NOMEM;
   r->p = p;
   r->opt = opt;
+  r->logged = tn_log_on("run");
   tn_arena_init(&r->fixed);
   tn_arena_init(&r->scratch_arena);
   int n = opt.threads > 0 ? opt.threads : default_threads();
@@ -382,3 +383,5 @@ tn_status tn_run_exec(tn_run *r, tn_tensor *out) {
 
 const char *tn_run_error(const tn_run *r) { return r->diag.text; }
 void tn_run_get_stats(const tn_run *r, tn_run_stats *out) { *out = r->stats; }
+
+void tn_set_log(tn_log_sink fn, void *user) { tn_log_set(fn, user); }

@@ -82,6 +82,7 @@ struct tn_run {
   uint32_t n_pack, *pack_of;   /* [n_buf]: number in pack[] of a PACKED buffer */
   tn_room arena, scratch, *lib;
   uint32_t n_lib;
+  bool logged;             /* TENON_LOG=run: one line a step */
   tn_run_stats stats;
 };
 
