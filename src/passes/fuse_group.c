@@ -26,13 +26,14 @@ fx_trace fx_trace_back(const fx *f, tn_ref r, uint64_t map) {
   }
   for (uint32_t i = t.n_views; i-- > 0;) { /* from the base outwards, as maps compose */
     const tn_node *n = &f->g->node[chain[i]];
-    const tn_type *o = fx_type(f, chain[i]);
+    const tn_type *from = tn_typeof(f->g, n->in[0]);
     uint64_t op = n->op;
     tn_dim perm[TN_MAX_RANK];
+    if (n->op == TN_OP_RESHAPE) continue; /* the same elements in the same order */
     t.map = mix(t.map, &op, sizeof op);
-    t.map = mix(t.map, o->dim, o->rank * sizeof *o->dim);
-    if (n->op == TN_OP_PERMUTE && tn_attr_dims(n, "perm", perm, TN_MAX_RANK) == o->rank) t.map = mix(t.map, perm, o->rank * sizeof *perm);
-    if (n->op == TN_OP_SLICE) t.map = mix(t.map, &chain[i], sizeof chain[i]);
+    t.map = mix(t.map, from->dim, from->rank * sizeof *from->dim);
+    if (n->op == TN_OP_PERMUTE && tn_attr_dims(n, "perm", perm, TN_MAX_RANK) == from->rank) t.map = mix(t.map, perm, from->rank * sizeof *perm);
+    if (n->op != TN_OP_PERMUTE) t.map = mix(t.map, &chain[i], sizeof chain[i]);
   }
   return t;
 }
@@ -249,7 +250,6 @@ static bool shapes_allow(fx *f, uint32_t t, uint32_t node, uint64_t *out_map) {
     }
     linked = linked || !inner;
   }
-  if (f->cls[node] == FX_MOVE && map) map = mix(map, type->dim, type->rank * sizeof *type->dim);
   *out_map = map;
   return linked;
 }

@@ -95,39 +95,43 @@ tn_ref tn_rule_contract_bcast(tn_sx *s, uint32_t id) {
   return tn_sx_none();
 }
 
-/* Dims of `t` that are left when dims of size 1 are dropped. */
+tn_ref tn_rule_contract_unit(tn_sx *s, uint32_t id) {
+  labels l;
+  if (!read_labels(s, id, &l) || twice(l.side[0]) || twice(l.side[1])) return tn_sx_none();
+  for (int k = 0; k < 2; k++) {
+    tn_ref r[2] = {in(s, id, 0), in(s, id, 1)};
+    int at[TN_MAX_RANK];
+    if (!made_by(s, r[k], TN_OP_RESHAPE)) continue;
+    const tn_type to = *tn_typeof(s->g, r[k]), out = *tn_sx_out(s, id);
+    bool drop[TN_MAX_RANK] = {false}, any = false;
+    if (!tn_sx_unit_map(tn_typeof(s->g, src(s, r[k])), &to, at) || to.rank <= tn_typeof(s->g, src(s, r[k]))->rank) continue;
+    for (uint32_t i = 0; i < to.rank; i++) {
+      if (at[i] >= 0) continue;
+      drop[i] = any = true;
+      char *o = strchr(l.out, l.side[k][i]);
+      if (o && !strchr(l.side[1 - k], l.side[k][i])) memmove(o, o + 1, strlen(o)); /* known from here only: the result gets it back by a reshape */
+    }
+    if (!any) continue;
+    r[k] = squeeze(s, &l, k, r[k], drop);
+    tn_ref y = r[k].id ? build(s, &l, r[0], r[1]) : r[k];
+    return y.id ? tn_px_reshape(&s->b, y, out.rank, out.dim) : y;
+  }
+  return tn_sx_none();
+}
+
 static uint32_t without_ones(const tn_type *t, tn_dim *out) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < t->rank; i++)
     if (t->dim[i] != 1) out[n++] = t->dim[i];
   return n;
 }
-tn_ref tn_rule_contract_unit(tn_sx *s, uint32_t id) {
-  labels l;
-  if (!read_labels(s, id, &l) || twice(l.side[0]) || twice(l.side[1])) return tn_sx_none();
-  for (int k = 0; k < 2; k++) {
-    tn_ref r[2] = {in(s, id, 0), in(s, id, 1)};
-    tn_dim a[TN_MAX_RANK], b[TN_MAX_RANK];
-    if (!made_by(s, r[k], TN_OP_RESHAPE)) continue;
-    const tn_type *to = tn_typeof(s->g, r[k]);
-    uint32_t na = without_ones(tn_typeof(s->g, src(s, r[k])), a), nb = without_ones(to, b);
-    bool drop[TN_MAX_RANK] = {false}, any = false;
-    if (!tn_px_same_dims(na, a, nb, b)) continue;
-    for (uint32_t i = 0; i < to->rank; i++) /* a letter that the other operand has too, or that is summed away */
-      if (to->dim[i] == 1 && (strchr(l.side[1 - k], l.side[k][i]) || !strchr(l.out, l.side[k][i]))) drop[i] = any = true;
-    if (!any) continue;
-    r[k] = squeeze(s, &l, k, r[k], drop);
-    return r[k].id ? build(s, &l, r[0], r[1]) : r[k];
-  }
-  return tn_sx_none();
-}
-
 /* How a reshape merges runs of dims: start[i] .. start[i + 1] of `from` make dim i of `to`. False when it does anything else. */
 static bool merges(tn_sx *s, const tn_type *from, const tn_type *to, uint32_t *start) {
   uint32_t k = 0;
   for (uint32_t i = 0; i < to->rank; i++) {
     start[i] = k;
     tn_dim p = 1;
+    if (to->dim[i] == 1) continue;
     do {
       if (k == from->rank) return false;
       p = tn_dim_mul(s->g->dims, p, from->dim[k++]);
@@ -168,7 +172,9 @@ tn_ref tn_rule_contract_batch(tn_sx *s, uint32_t id) {
     tn_ref r[2] = {in(s, id, 0), in(s, id, 1)};
     uint32_t start[TN_MAX_RANK + 1];
     if (!made_by(s, r[k], TN_OP_RESHAPE)) continue;
-    const tn_type from = *tn_typeof(s->g, src(s, r[k])), to = *tn_typeof(s->g, r[k]), out = *tn_sx_out(s, id);
+    const tn_type whole = *tn_typeof(s->g, src(s, r[k])), to = *tn_typeof(s->g, r[k]), out = *tn_sx_out(s, id);
+    tn_dim kept[TN_MAX_RANK];
+    const tn_type from = {.dtype = whole.dtype, .rank = (uint8_t)without_ones(&whole, kept), .dim = kept}; /* dims of 1 need no letter */
     if (!merges(s, &from, &to, start)) continue;
     for (uint32_t i = 0; i < to.rank; i++) {
       uint32_t n = start[i + 1] - start[i];
@@ -261,6 +267,22 @@ tn_ref tn_rule_reduce_permute(tn_sx *s, uint32_t id) {
     if (at[perm[i]] >= 0) order[n_order++] = at[perm[i]];
   tn_ref y = reduce(s, src(s, x), tn_attr_str(&s->g->node[id], "combiner", "sum"), d, (uint32_t)n, keep);
   return y.id ? tn_px_permute(&s->b, y, order) : y;
+}
+tn_ref tn_rule_reduce_unit(tn_sx *s, uint32_t id) {
+  tn_combiner c;
+  tn_dim d[TN_MAX_RANK], e[TN_MAX_RANK];
+  int at[TN_MAX_RANK];
+  uint32_t m = 0;
+  tn_ref x = in(s, id, 0);
+  if (!made_by(s, x, TN_OP_RESHAPE) || !combiner_of(s, id, &c)) return tn_sx_none();
+  if (!tn_sx_unit_map(tn_typeof(s->g, src(s, x)), tn_typeof(s->g, x), at)) return tn_sx_none();
+  const tn_type out = *tn_sx_out(s, id);
+  int n = tn_attr_dims(&s->g->node[id], "dims", d, TN_MAX_RANK);
+  for (int i = 0; i < n; i++)
+    if (at[d[i]] >= 0) e[m++] = at[d[i]];
+  if (m == 0) return tn_sx_none(); /* reduce-ones does this */
+  tn_ref y = reduce(s, src(s, x), tn_attr_str(&s->g->node[id], "combiner", "sum"), e, m, tn_attr_bool(&s->g->node[id], "keepdim", false));
+  return y.id ? tn_px_reshape(&s->b, y, out.rank, out.dim) : y;
 }
 /* A row max of -inf says that every element is; NaN makes both sides true for any, false for all; no elements give -inf. */
 tn_ref tn_rule_any_finite(tn_sx *s, uint32_t id) {

@@ -214,6 +214,51 @@ tn_ref tn_rule_sink_trailing(tn_sx *s, uint32_t id) {
   return tn_sx_none();
 }
 
+/* ---- reshapes that only add or drop dims of size 1 ---- */
+
+/* at[j] = dim of `from` that dim j of `to` is, -1 for one of size 1; false when the reshape does more. */
+bool tn_sx_unit_map(const tn_type *from, const tn_type *to, int *at) {
+  uint32_t i = 0;
+  for (uint32_t j = 0; j < to->rank; j++) {
+    at[j] = -1;
+    if (to->dim[j] == 1) continue;
+    while (i < from->rank && from->dim[i] == 1) i++;
+    if (i == from->rank || from->dim[i] != to->dim[j]) return false;
+    at[j] = (int)i++;
+  }
+  while (i < from->rank && from->dim[i] == 1) i++;
+  return i == from->rank;
+}
+/* An operand of the eltwise over `to`, spelled for the one over `from`. */
+static tn_ref respell(tn_sx *s, tn_ref o, uint32_t rank_to, const tn_type *from, const int *at) {
+  const tn_type *t = tn_typeof(s->g, o);
+  tn_dim dim[TN_MAX_RANK];
+  uint32_t lead = rank_to - t->rank, skip = 0;
+  for (uint32_t i = 0; i < from->rank; i++) dim[i] = 1;
+  for (uint32_t j = lead; j < rank_to; j++)
+    if (at[j] >= 0) dim[at[j]] = t->dim[j - lead];
+  while (skip < from->rank && dim[skip] == 1) skip++; /* leading 1s say nothing */
+  return tn_px_reshape(&s->b, o, from->rank - skip, dim + skip);
+}
+tn_ref tn_rule_sink_unit(tn_sx *s, uint32_t id) {
+  uint32_t n_in = s->g->node[id].n_in;
+  tn_ref args[3];
+  int at[TN_MAX_RANK];
+  if (n_in == 0 || n_in > 3 || s->g->node[id].op == TN_OP_COPY) return tn_sx_none();
+  for (uint32_t k = 0; k < n_in; k++) args[k] = in(s, id, k);
+  for (uint32_t k = 0; k < n_in; k++) {
+    if (!made_by(s, args[k], TN_OP_RESHAPE) || !tn_px_same_shape(tn_typeof(s->g, args[k]), tn_sx_out(s, id))) continue;
+    const tn_type from = *tn_typeof(s->g, src(s, args[k])), to = *tn_typeof(s->g, args[k]);
+    if (!tn_sx_unit_map(&from, &to, at)) continue;
+    for (uint32_t j = 0; j < n_in; j++)
+      if (j != k) args[j] = respell(s, args[j], to.rank, &from, at);
+    args[k] = src(s, args[k]);
+    tn_ref y = s->b.st == TN_OK ? rebuild(s, id, args) : tn_sx_none();
+    return y.id ? tn_px_reshape(&s->b, y, to.rank, to.dim) : y;
+  }
+  return tn_sx_none();
+}
+
 /* ---- slices ---- */
 typedef struct cut { uint32_t dim; tn_dim start, size; int64_t step; } cut;
 static cut read_cut(tn_sx *s, uint32_t id) {
