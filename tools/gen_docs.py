@@ -1,0 +1,160 @@
+"""Writes the pages that tables make: docs/env.md and docs/ops.md. gen_docs.py [--check]
+
+The tables are the only list of their facts; these pages repeat them for readers. --check writes nothing and fails when a
+page differs from what it would write (tests/e2e/test_docs.py runs it)."""
+import ast
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROW = re.compile(r"^(TN_[A-Z]+)\((.*)\)\s*(?:/\*(.*)\*/)?\s*$")
+PIECE = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,]+)\s*(?:,|$)')
+
+
+def rows(path, macro):
+    """Arguments of every row of a table, as text, with the comment behind the row last ("" when there is none)."""
+    found = []
+    for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
+        match = ROW.match(line.strip())
+        if match and match[1] == macro:
+            args = [p.strip() for p in PIECE.findall(match[2])]
+            found.append([ast.literal_eval(a) if a.startswith('"') else a for a in args] + [(match[3] or "").strip()])
+        elif line.startswith(macro + "("):
+            raise SystemExit(f"{path}:{number}: a row of {macro} that is not one line")
+    return found
+
+
+def table(head, lines):
+    cells = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(str(c).replace("|", "\\|") for c in row) + " |" for row in cells) + "\n"
+
+
+def code(text):
+    return f"`{text}`" if text else ""
+
+
+def note(*sources):
+    return f"<!-- Made by tools/gen_docs.py from {' and '.join(sources)}: edit those, then run it again. -->\n"
+
+
+def options():
+    """The option table of python/tenon/options.py, read without importing it."""
+    path = "python/tenon/options.py"
+    for node in ast.parse((ROOT / path).read_text()).body:
+        if isinstance(node, ast.Assign) and any(getattr(t, "id", "") == "TABLE" for t in node.targets):
+            return [(ast.literal_eval(k), v.elts[0].id, ast.literal_eval(v.elts[1])) for k, v in zip(node.value.keys, node.value.values)]
+    raise SystemExit(f"{path}: no TABLE")
+
+
+def env_page():
+    env = [[code(name), code(default), doc] for _, name, default, doc, _ in rows("src/base/env.def", "TN_ENV")]
+    opts = [[code(name), kind, doc] for name, kind, doc in options()]
+    return f"""# Settings
+
+{note("src/base/env.def", "python/tenon/options.py")}
+Tenon has two kinds of settings: environment variables, which hold for a process, and options, which hold for one compile. Where both
+name the same thing the option wins.
+
+## Environment variables
+
+Read when they are needed, through `tn_env_get`; the table `src/base/env.def` is the only list of them.
+
+{table(["name", "default", "meaning"], env)}
+One more belongs to Python alone, since it is needed before the library is found: `TENON_NATIVE_DIR` names the folder of the
+extension module; the default is the build folder of the source tree.
+
+## Options
+
+`torch.compile(model, backend="tenon", options={{...}})` and `tenon.compile(model, args, options={{...}})` take the same ones;
+`tenon.options` holds this table. An unknown name is a `ValueError`, a value of another type a `TypeError`. The C interface has them as
+members of `tn_compile_options` (`include/tenon/compile.h`).
+
+{table(["name", "type", "meaning"], opts)}"""
+
+
+RESULT = {"S": "as the operands", "B": "bool", "F": "as the operands"}
+DOMAIN = {"f": "float", "i": "integer", "b": "bool"}
+
+
+def scalar_rows():
+    for _, text, arity, result, domain, _ in rows("src/base/scalar.def", "TN_SCALAR"):
+        yield [code(text), arity, ", ".join(DOMAIN[c] for c in domain), RESULT[result]]
+
+
+def arity(lo, hi):
+    return lo if lo == hi else f"{lo} or more" if hi == "-1" else f"{lo} to {hi}"
+
+
+def op_rows():
+    for _, text, cls, lo, hi, outs, attrs, comment in rows("src/ir/ops.def", "TN_OP"):
+        yield [code(text), cls.lower(), arity(lo, hi), "any" if outs == "-1" else outs, code(attrs), comment]
+
+
+def aten_rows():
+    """One line for all overloads of a packet that go the same way."""
+    groups = {}
+    for name, fn, fate, own, _ in rows("src/ops/aten.def", "TN_ATEN"):
+        packet, _, overload = name.rpartition(".")
+        groups.setdefault((packet, fn, fate, own), []).append(overload)
+    for (packet, fn, fate, own), overloads in groups.items():
+        yield [code(packet), ", ".join(overloads), fate.lower(), code("tn_d_" + fn), "yes" if own == "1" else ""]
+
+
+def ops_page():
+    aten = rows("src/ops/aten.def", "TN_ATEN")
+    return f"""# Operators
+
+{note("src/base/scalar.def", "src/ir/ops.def", "src/ops/aten.def")}
+Three tables say what Tenon knows. A framework operator (third table) becomes ops of the graph level (second table) by its
+decomposition; the elementwise ones among those are the scalar functions (first table). A row without its shape rule, evaluator or
+decomposition does not link.
+
+## Scalar functions
+
+Elementwise meaning, shared by graph, kernels, reference and code generation. Operands of one application have one dtype; casts are
+explicit; `select` takes (bool, T, T). Integer addition, subtraction and multiplication wrap. Integer division by zero gives 0. `max` and
+`min` hand NaN on, `fmax` and `fmin` ignore it. `round` rounds halves to even.
+
+{table(["name", "operands", "dtypes", "result"], scalar_rows())}
+## Ops of the graph level
+
+[ir.md](ir.md) explains the form. Kinds of attributes: d list of sizes, i integer, f float, b bool, s string, t dtype, n number,
+c combiner. The text form leaves out booleans that are false.
+
+{table(["name", "class", "operands", "results", "attributes", "notes"], op_rows())}
+## Framework operators
+
+{len(aten)} overloads have a row. The fate is what a node that goes this way meets: *fused* one op inside a generated kernel, *decomposed*
+several, *rewritten* another op, *view* no data moves, *library* a kernel of `src/kernels`. A row's decomposition may still refuse a form
+(an unusual argument, a dtype): then the node stays opaque and torch runs it, with a reason in the report. An operator without a row goes
+through torch's own core decomposition first, and stays opaque when there is none. "Own" marks forms of Tenon's in place of the
+framework's. The functions are in `src/ops/aten_*.c`.
+
+{table(["operator", "overloads", "fate", "decomposition", "own"], aten_rows())}"""
+
+
+PAGES = {"docs/env.md": env_page, "docs/ops.md": ops_page}
+
+
+def main(args):
+    if args not in ([], ["--check"]):
+        print(__doc__)
+        return 2
+    stale = []
+    for name, make in PAGES.items():
+        path, text = ROOT / name, make()
+        if path.exists() and path.read_text() == text:
+            continue
+        stale.append(name)
+        if not args:
+            path.write_text(text)
+            print("wrote", name)
+    if args and stale:
+        print("stale:", ", ".join(stale), "- run tools/gen_docs.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
