@@ -234,6 +234,12 @@ static tn_status reduce_at(ctx *c, const tn_node *n, const tn_kx_id *idx, tn_kx_
   return *out ? TN_OK : NOMEM(c);
 }
 
+static bool is_exp(ctx *c, tn_kx_id x) {
+  const tn_kx *e = &c->k->x[x];
+  if (e->op == TN_KX_STAGE && !c->k->stage[e->ref].n_red) e = &c->k->x[c->k->stage[e->ref].root];
+  return e->op == TN_KX_SCALAR && e->sop == TN_S_EXP;
+}
+
 static tn_status contract_at(ctx *c, const tn_node *n, const tn_kx_id *idx, tn_kx_id guard, tn_kx_id *out) {
   const char *lab = tn_attr_str(n, "labels", "");
   const char *comma = strchr(lab, ','), *arrow = strstr(lab, "->");
@@ -264,9 +270,20 @@ static tn_status contract_at(ctx *c, const tn_node *n, const tn_kx_id *idx, tn_k
     TN_TRY(value_at(c, n->in[o], oi, guard, &v[o]));
     v[o] = tn_kx_cast(c->k, v[o], acc);
   }
+  /* sum(exp(..)/y * z) = sum(exp(..) * z) / y where y does not vary in the sum: a softmax is normalised after the product, as flash attention does */
+  tn_kx_id by = 0;
+  for (int o = 0; o < 2 && acc == t; o++) {
+    const tn_kx e = c->k->x[v[o]];
+    if (e.op != TN_KX_SCALAR || e.sop != TN_S_DIV || !is_exp(c, e.arg[0]) || (deps_of(c, &e.arg[1], 1, 0) & taken)) continue;
+    v[o] = e.arg[0];
+    by = e.arg[1];
+    break;
+  }
   tn_kx_id root = op2(c, TN_S_MUL, v[0], v[1]);
-  if (n_red == 0) { *out = tn_kx_cast(c->k, root, t); return *out ? TN_OK : NOMEM(c); }
+  if (n_red == 0) { *out = tn_kx_cast(c->k, by ? op2(c, TN_S_DIV, root, by) : root, t); return *out ? TN_OK : NOMEM(c); }
   TN_TRY(new_stage(c, "acc", acc, TN_C_SUM, deps, raxis, n_red, root, out));
+  if (by) *out = op2(c, TN_S_DIV, *out, by);
+  if (!*out) return NOMEM(c);
   *out = tn_kx_cast(c->k, *out, t);
   return *out ? TN_OK : NOMEM(c);
 }

@@ -13,7 +13,8 @@
 typedef struct cs {
   tn_diag *d; tn_arena *a; tn_kdef *k; tn_kan *an; const tn_target *t; int threads;
   tn_ksched *s;
-  uint8_t *level; uint32_t *loads; /* scratch */
+  uint8_t *level;
+  int8_t *cache_axis; /* [n_stage] of cache stages: the vector axis of their readers */
 } cs;
 
 static int64_t ext_or(const cs *c, uint32_t a, int64_t def) { int64_t v; return tn_dim_as_int(c->k->dims, c->an->extent[a], &v) ? v : def; }
@@ -46,12 +47,22 @@ static void lv_node(void *u, tn_kx_id x) {
   if (e->op == TN_KX_STAGE && v->c->level[e->ref] > v->max) v->max = v->c->level[e->ref];
 }
 
+static uint32_t common_axes(cs *c);
+
 /* ---- vector axis ---- */
-typedef struct vc { cs *c; uint32_t axis, all; double cost; bool red; bool has_rows; } vc;
+typedef struct vc { cs *c; uint32_t axis, all; double cost; bool red; bool has_rows; const tn_kloop *self; } vc;
 static void vc_node(void *u, tn_kx_id x) {
   vc *v = u;
   cs *c = v->c;
   const tn_kx *e = &c->k->x[x];
+  if (e->op == TN_KX_STAGE && (c->k->stage[e->ref].n_red || c->s->keep[e->ref] == TN_KEEP_SCRATCH)) { /* scratch is laid out by the loop that fills it */
+    uint32_t ax = tn_kan_axes(c->an, e->ref);
+    if (!fits(ax, v->axis)) return;
+    for (const tn_kloop *L = c->s->loop; L < v->self; L++)
+      for (uint32_t i = 0; i < L->n_stage; i++)
+        if (L->stage[i] == e->ref && L->v_axis != (int)v->axis) v->cost += L->v_axis >= 0 && fits(ax, (uint32_t)L->v_axis) ? 7 : 0.5;
+    return;
+  }
   if (e->op != TN_KX_LOAD) return;
   const tn_lin *l = &c->an->load[x];
   uint32_t deps = tn_kan_deps(c->an, x);
@@ -85,7 +96,8 @@ static bool contraction(cs *c, const tn_kloop *L) { /* a sum of products whose f
   return false;
 }
 
-static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red) {
+/* common: axes that all of several loops share; they are walked in steps around the loops, so they are second choice. */
+static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red, uint32_t common) {
   double best = 1e300;
   uint32_t lanes = data_lanes(c, L);
   L->v_axis = -1;
@@ -96,7 +108,7 @@ static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red) {
     if (!fits(spatial | red, a)) continue;
     rows = 1;
     for (uint32_t b = 0; b < c->k->n_axis; b++) if (b != a && fits(spatial, b)) rows *= ext_or(c, b, 64);
-    vc v = {c, a, spatial | red, 0, fits(red, a), con && rows >= 8};
+    vc v = {c, a, spatial | red, fits(common, a) ? 0.4 : 0, fits(red, a), con && rows >= 8, L};
     bool argred = false;
     for (uint32_t i = 0; i < L->n_stage; i++) {
       const tn_kstage *s = &c->k->stage[L->stage[i]];
@@ -139,8 +151,13 @@ static void ex_node(void *u, tn_kx_id x) {
 typedef struct rw { cs *c; uint32_t v, cand; double gain[TN_DEF_MAX_AXES]; } rw;
 static void rw_node(void *u, tn_kx_id x) {
   rw *r = u;
-  if (r->c->k->x[x].op != TN_KX_LOAD) return;
+  const tn_kx *e = &r->c->k->x[x];
   uint32_t deps = tn_kan_deps(r->c->an, x);
+  if (e->op == TN_KX_STAGE && (r->c->k->stage[e->ref].n_red || r->c->s->keep[e->ref] == TN_KEEP_SCRATCH)) {
+    for (uint32_t a = 0; a < r->c->k->n_axis; a++) if (fits(r->cand, a) && fits(deps, r->v) && !fits(deps, a)) r->gain[a] += 1;
+    return;
+  }
+  if (e->op != TN_KX_LOAD) return;
   const tn_lin *l = &r->c->an->load[x];
   for (uint32_t a = 0; a < r->c->k->n_axis; a++) {
     if (!fits(r->cand, a)) continue;
@@ -202,7 +219,7 @@ static void choose_tile(cs *c, tn_kloop *L, uint32_t spatial) {
 }
 
 /* ---- packing and caching of strided vector operands ---- */
-typedef struct pk { cs *c; const tn_kloop *L; tn_kx_id cache; } pk;
+typedef struct pk { cs *c; const tn_kloop *L; tn_kx_id cache; int8_t axis; /* of the vectors that read it */ } pk;
 static void pk_node(void *u, tn_kx_id x) {
   pk *p = u;
   cs *c = p->c;
@@ -223,7 +240,7 @@ static void pk_node(void *u, tn_kx_id x) {
     for (uint32_t i = 0; i < p->L->n_red; i++) K *= ext_or(c, p->L->red[i], 1);
     if (n == 1 && all_const && l->base == 0 && (!unit || K >= 32)) { c->s->pack[e->ref] = true; return; }
   }
-  if (!unit && p->L->r_axis >= 0) p->cache = x;
+  if (!unit && p->L->r_axis >= 0) { p->cache = x; p->axis = p->L->v_axis; }
 }
 
 /* New stage = the load; its readers read the stage. Axes: the load's own. Needs constant sizes but for one axis. */
@@ -439,6 +456,7 @@ static void many_loops(cs *c, bool any_tiled) {
     work += w;
   }
   int last = -1;
+  double blocks = 1;
   for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(com, a)) last = (int)a;
   double target = work / (c->threads * 8.0);
   if (target < 6000) target = 6000;
@@ -447,7 +465,7 @@ static void many_loops(cs *c, bool any_tiled) {
     if (!fits(com, a)) continue;
     int64_t e = ext_or(c, a, DYN);
     double each = work / (double)e;
-    if ((int)a != last && (each >= target || any_tiled)) { add_par(s, a, 1); work = each; continue; }
+    if ((int)a != last && (each >= target || any_tiled)) { add_par(s, a, 1); work = each; blocks *= (double)e; continue; }
     if ((int)a != last) { /* everything inside is small: share it position by position */
       int64_t blk = (int64_t)(target / each) + 1;
       add_par(s, a, blk < e ? blk : e);
@@ -461,6 +479,11 @@ static void many_loops(cs *c, bool any_tiled) {
     if (vec) { add_par(s, a, ceil_to(blk, 64)); continue; }
     if (step > e) step = e;
     blk = ceil_to(blk < 1 ? 1 : blk, step);
+    if (tn_dim_is_const(c->an->extent[a])) { /* even pieces; one when the outer axes give work enough (what is kept per block is made once) */
+      int64_t n = (e + blk - 1) / blk;
+      if (blocks >= c->threads * 4.0 && any_tiled) n = 1;
+      blk = ceil_to((e + n - 1) / (n < 1 ? 1 : n), step);
+    }
     if (blk > e && tn_dim_is_const(c->an->extent[a])) blk = e;
     add_par(s, a, blk);
     if (blk > step || (step > 1 && blk >= step)) s->share[s->n_share++] = (tn_kpar){(uint8_t)a, step};
@@ -476,7 +499,8 @@ tn_status tn_sched_choose(tn_diag *d, tn_arena *arena, const tn_kdef *kc, const 
   uint32_t cap = k->n_stage + 8;
   tn_ksched *s = c->s = TN_NEW(arena, tn_ksched, 1);
   c->level = TN_NEW(arena, uint8_t, cap);
-  if (!s || !c->level) return tn_fail(d, TN_E_NOMEM, "schedule of %s", k->name);
+  c->cache_axis = TN_NEW(arena, int8_t, cap);
+  if (!s || !c->level || !c->cache_axis) return tn_fail(d, TN_E_NOMEM, "schedule of %s", k->name);
   s->keep = TN_NEW(arena, uint8_t, cap);
   s->pack = TN_NEW(arena, bool, k->n_param + 1);
   s->loop = TN_NEW(arena, tn_kloop, cap + 1);
@@ -515,13 +539,19 @@ tn_status tn_sched_choose(tn_diag *d, tn_arena *arena, const tn_kdef *kc, const 
       L->stage[0] = L->stage[1];
       L->stage[1] = (uint8_t)i;
     }
-    uint32_t n_main = 0;
+    uint32_t n_main = 0, common = 0;
     bool any_tiled = false;
+    for (uint32_t i = 0; i < s->n_loop; i++) n_main += !s->loop[i].outer;
+    if (n_main > 1) common = common_axes(c);
     for (uint32_t i = 0; i < s->n_loop; i++) {
       tn_kloop *L = &s->loop[i];
-      choose_vector(c, L, loop_spatial(c, L), mask_of(L->red, L->n_red));
+      if (L->outer) { /* laid out for its readers */
+        L->v_axis = c->cache_axis[L->stage[0]];
+        L->lanes = (uint8_t)data_lanes(c, L);
+        continue;
+      }
+      choose_vector(c, L, loop_spatial(c, L), mask_of(L->red, L->n_red), common);
       order_red(L);
-      if (!L->outer) n_main++;
       if (!L->outer && L->n_red && contraction(c, L) && !L->v_red) any_tiled = true;
     }
     if (n_main > 1) many_loops(c, any_tiled);
@@ -536,11 +566,12 @@ tn_status tn_sched_choose(tn_diag *d, tn_arena *arena, const tn_kdef *kc, const 
       one_loop(c, L);
       for (uint32_t i = 0; i < s->n_loop; i++) set_order(c, &s->loop[i], loop_spatial(c, &s->loop[i]));
     }
-    pk p = {c, NULL, 0};
+    pk p = {c, NULL, 0, -1};
     for (uint32_t i = 0; i < s->n_loop && !p.cache; i++) { p.L = &s->loop[i]; walk_loop(c, p.L, pk_node, &p); }
     if (!p.cache || round >= 4) break;
     uint32_t st;
     TN_TRY(cache_load(c, p.cache, &st));
+    c->cache_axis[st] = p.axis;
     if (st + 1 >= cap) return tn_fail(d, TN_E_INTERNAL, "too many cache stages");
     memset(s->keep, 0, cap);
     for (uint32_t i = 0; i < k->n_stage; i++) s->keep[i] = k->stage[i].out < 0 && !k->stage[i].n_red && k->x[k->stage[i].root].op == TN_KX_LOAD ? TN_KEEP_SCRATCH : TN_KEEP_INLINE;
