@@ -2,17 +2,24 @@
  *
  * What is known: CONST, FULL with a number, IOTA with constants; all dims constant. Results up to 64 Ki elements; a result with one value
  * everywhere becomes FULL, an arithmetic sequence IOTA, anything else CONST. Fills stay symbolic: eltwise of fills is a fill of any size,
- * and so are views, pads and concats of equal fills, also with symbolic dims. A big fill or iota is never written out except as a
+ * and so are views, pads and concats of equal fills, also with symbolic dims. What a few light nodes make of iotas (a causal mask) stays as
+ * it is unless it is small: computing it in a kernel is cheaper than loading it. A big fill or iota is never written out except as a
  * temporary for a small result, and all that one run evaluates is bounded, so folding never makes a compile slow or a package big.
  *
  * A node that fails to evaluate (an index out of range) stays: it must fail at run time. */
 #include "passes/passes_int.h"
 #include <string.h>
 
-enum { MAX_RESULT = 64 * 1024, MAX_OPERAND = 1024 * 1024 };
-static const int64_t MAX_TOTAL = 16 * 1024 * 1024;
+enum { MAX_RESULT = 64 * 1024, MAX_OPERAND = 1024 * 1024, MAX_TOTAL = 8 * 1024 * 1024, SMALL = 1024, CHEAP_MAX = 6 };
 
-typedef struct folder { tn_pass_ctx *p; tn_graph *g; tn_px b; int64_t done; uint32_t changes; } folder;
+typedef struct folder {
+  tn_pass_ctx *p; tn_graph *g; tn_px b;
+  uint32_t n_values;
+  tn_tensor *val;              /* [n_values] evaluated values; shape NULL = not known */
+  uint8_t *cost;               /* [n_values] of those: nodes over fills and iotas */
+  int64_t done;
+  uint32_t changes;
+} folder;
 
 static bool same_num(tn_dtype t, tn_num a, tn_num b) { /* bits, so that -0 and NaN are kept apart */
   unsigned char x[8] = {0}, y[8] = {0};
@@ -56,16 +63,6 @@ static tn_status fold_fill(folder *f, uint32_t id, tn_ref *out) {
 }
 
 /* ---- evaluated ---- */
-static bool known(const tn_graph *g, tn_ref r, int64_t *out_numel) {
-  const tn_node *n = &g->node[g->value[r.id].node];
-  if (!tn_px_static(tn_typeof(g, r), out_numel) || *out_numel > MAX_OPERAND) return false;
-  if (n->op == TN_OP_CONST) return n->data && n->data->p;
-  if (n->op == TN_OP_FULL) { tn_num v; return tn_px_fill(g, r, &v); }
-  if (n->op != TN_OP_IOTA) return false;
-  const tn_attr_val *s = tn_attr_get(n, "start");
-  return s && (s->kind != TN_AT_DIM || tn_dim_is_const(s->u.d));
-}
-
 static bool make_tensor(folder *f, const tn_type *t, int64_t numel, tn_tensor *out) {
   int64_t *shape = TN_NEW(f->p->scratch, int64_t, t->rank + 1u);
   size_t bytes = (size_t)numel * tn_dtype_size((tn_dtype)t->dtype);
@@ -76,8 +73,46 @@ static bool make_tensor(folder *f, const tn_type *t, int64_t numel, tn_tensor *o
   return true;
 }
 
+/* May the value be known? CONST, FULL and IOTA with numbers, and what was evaluated in this run. */
+static bool known(folder *f, tn_ref r, int64_t *out_numel) {
+  const tn_graph *g = f->g;
+  const tn_node *n = &g->node[g->value[r.id].node];
+  if (!tn_px_static(tn_typeof(g, r), out_numel) || *out_numel > MAX_OPERAND) return false;
+  if (r.id < f->n_values && f->val[r.id].shape) return true;
+  if (n->op == TN_OP_CONST) return n->data && n->data->p;
+  if (n->op == TN_OP_FULL) { tn_num v; return tn_px_fill(g, r, &v); }
+  if (n->op != TN_OP_IOTA) return false;
+  const tn_attr_val *s = tn_attr_get(n, "start");
+  return s && (s->kind != TN_AT_DIM || tn_dim_is_const(s->u.d));
+}
+static tn_status value_of(folder *f, tn_ref r, const int64_t *sym, tn_tensor *out) {
+  const tn_node *n = tn_def(f->g, r);
+  int64_t numel;
+  if (r.id < f->n_values && f->val[r.id].shape) {
+    *out = f->val[r.id];
+    return TN_OK;
+  }
+  if (!tn_px_static(tn_typeof(f->g, r), &numel) || !make_tensor(f, tn_typeof(f->g, r), numel, out)) return tn_fail(f->p->d, TN_E_NOMEM, "folding");
+  if (n->op != TN_OP_CONST) return tn_ops_eval_node(f->p->d, f->g, n, sym, NULL, out);
+  if (n->data->bytes) memcpy(out->data, n->data->p, n->data->bytes);
+  return TN_OK;
+}
+
+/* Nodes it takes to compute the value from fills and iotas; CHEAP_MAX + 1 and more: keep it as a constant instead. */
+static uint32_t cost_of(folder *f, uint32_t id) {
+  const tn_node *n = &f->g->node[id];
+  bool light = tn_px_is_view(n->op) || (tn_px_is_pw(n->op) && (n->op < TN_OP_SQRT || n->op > TN_OP_SIGMOID) && n->op != TN_OP_POW);
+  uint32_t sum = light ? !tn_px_is_view(n->op) : CHEAP_MAX + 1;
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    tn_op op = tn_px_op(f->g, n->in[k]);
+    if (op == TN_OP_FULL || op == TN_OP_IOTA) continue;
+    sum += n->in[k].id < f->n_values && op != TN_OP_CONST ? f->cost[n->in[k].id] : CHEAP_MAX + 1;
+  }
+  return sum > CHEAP_MAX ? CHEAP_MAX + 1 : sum;
+}
+
 /* CONST, or what says the same shorter. */
-static tn_status add_result(folder *f, const tn_type *t, const tn_tensor *x, int64_t numel, tn_ref *out) {
+static tn_status add_result(folder *f, const tn_type *t, const tn_tensor *x, int64_t numel, uint32_t cost, tn_ref *out) {
   tn_dtype dt = (tn_dtype)t->dtype;
   size_t size = tn_dtype_size(dt), bytes = (size_t)numel * size;
   const unsigned char *p = x->data;
@@ -98,6 +133,7 @@ static tn_status add_result(folder *f, const tn_type *t, const tn_tensor *x, int
       return f->b.st;
     }
   }
+  if (cost == 0 || (cost <= CHEAP_MAX && numel > SMALL)) return TN_OK; /* kernels compute it where they need it */
   if (tn_graph_add_const(f->g, *t, p, bytes, f->b.prov, out) != TN_OK) return tn_fail(f->p->d, TN_E_NOMEM, "constant of %zu bytes", bytes);
   return TN_OK;
 }
@@ -118,35 +154,34 @@ static tn_status evaluate(folder *f, uint32_t id, tn_ref *out) {
   out->id = 0;
   if (n->n_in == 0 || n->n_out != 1 || !foldable(n->op) || !tn_px_static(&t, &numel) || numel > MAX_RESULT) return TN_OK;
   for (uint32_t k = 0; k < n->n_in; k++) {
-    if (!known(g, n->in[k], &part)) return TN_OK;
+    if (!known(f, n->in[k], &part)) return TN_OK;
     total += part;
   }
   if (f->done + total + numel > MAX_TOTAL) return TN_OK;
   f->done += total + numel;
-  tn_mark m = tn_arena_mark(f->p->scratch);
   tn_tensor *in = TN_NEW(f->p->scratch, tn_tensor, n->n_in), res;
   int64_t *sym = TN_NEW(f->p->scratch, int64_t, tn_dims_n_syms(g->dims) + 1);
-  bool ok = in && sym && make_tensor(f, &t, numel, &res);
+  if (!in || !sym || !make_tensor(f, &t, numel, &res)) return tn_fail(f->p->d, TN_E_NOMEM, "folding %s", tn_op_name(n->op));
   tn_status s = TN_OK;
-  for (uint32_t k = 0; ok && s == TN_OK && k < n->n_in; k++) {
-    const tn_node *made = tn_def(g, n->in[k]);
-    ok = tn_px_static(tn_typeof(g, n->in[k]), &part) && make_tensor(f, tn_typeof(g, n->in[k]), part, &in[k]);
-    if (!ok) break;
-    if (made->op == TN_OP_CONST) memcpy(in[k].data, made->data->p, (size_t)part * tn_dtype_size((tn_dtype)in[k].dtype));
-    else s = tn_ops_eval_node(f->p->d, g, made, sym, NULL, &in[k]);
-  }
-  if (!ok) return tn_fail(f->p->d, TN_E_NOMEM, "folding %s", tn_op_name(n->op));
+  for (uint32_t k = 0; s == TN_OK && k < n->n_in; k++) s = value_of(f, n->in[k], sym, &in[k]);
   if (s == TN_OK) s = tn_ops_eval_node(f->p->d, g, n, sym, in, &res);
   if (s == TN_E_NOMEM) return s;
-  if (s == TN_OK) TN_TRY(add_result(f, &t, &res, numel, out));
-  else tn_diag_clear(f->p->d);
-  tn_arena_rewind(f->p->scratch, m);
-  return TN_OK;
+  if (s != TN_OK) {
+    tn_diag_clear(f->p->d);
+    return TN_OK;
+  }
+  f->val[n->out] = res;
+  f->cost[n->out] = (uint8_t)cost_of(f, id);
+  return add_result(f, &t, &res, numel, f->cost[n->out], out);
 }
 
 tn_status tn_fold_run(tn_pass_ctx *p, tn_graph *g, uint32_t *out_changes) {
   folder f = {.p = p, .g = g, .b = {.d = p->d, .g = g}};
   TN_TRY(tn_graph_compact(p->d, g));
+  f.n_values = g->n_values;
+  f.val = TN_NEW(p->scratch, tn_tensor, g->n_values);
+  f.cost = TN_NEW(p->scratch, uint8_t, g->n_values);
+  if (!f.val || !f.cost) return tn_fail(p->d, TN_E_NOMEM, "folding %u values", g->n_values);
   for (uint32_t id = 1, n = g->n_nodes; id < n; id++) {
     tn_ref with = {0};
     if (g->node[id].op == TN_OP_FULL || g->node[id].op == TN_OP_IOTA || g->node[id].op == TN_OP_CONST || g->node[id].n_out != 1) continue;

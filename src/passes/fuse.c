@@ -169,6 +169,7 @@ tn_status tn_pass_fuse(tn_pass_ctx *p, tn_graph *g) {
   TN_TRY(fx_find_attention(&f));
   for (uint32_t i = 1; i < f.n_nodes; i++)
     if (fx_is_member((fx_class)f.cls[i]) && !f.of[i] && !f.prologue[i]) TN_TRY_WHILE(p->d, fx_place(&f, i), "placing node %u (%s)", i, tn_op_name(g->node[i].op));
+  TN_TRY(fx_retract(&f));
   TN_TRY(materialise_all(&f));
   TN_TRY(fx_emit(&f));
   return tn_graph_compact(p->d, g);

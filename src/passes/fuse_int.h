@@ -76,6 +76,8 @@ bool fx_outside_operand(const fx *f, uint32_t node, uint32_t k);/* operand k mus
 /* fuse_prologue.c */
 tn_status fx_split_casts(tn_pass_ctx *p, tn_graph *g);          /* before classes: gives each anchor its own widening casts */
 void fx_mark_prologues(fx *f);
+/* fuse_retract.c */
+tn_status fx_retract(fx *f);                                    /* after placing */
 /* fuse_attention.c */
 tn_status fx_find_attention(fx *f);
 /* fuse_emit.c */

@@ -125,8 +125,7 @@ static uint32_t without_ones(const tn_type *t, tn_dim *out) {
     if (t->dim[i] != 1) out[n++] = t->dim[i];
   return n;
 }
-/* How a reshape merges runs of dims: start[i] .. start[i + 1] of `from` make dim i of `to`. False when it does anything else. */
-static bool merges(tn_sx *s, const tn_type *from, const tn_type *to, uint32_t *start) {
+bool tn_sx_merges(tn_sx *s, const tn_type *from, const tn_type *to, uint32_t *start) {
   uint32_t k = 0;
   for (uint32_t i = 0; i < to->rank; i++) {
     start[i] = k;
@@ -175,7 +174,7 @@ tn_ref tn_rule_contract_batch(tn_sx *s, uint32_t id) {
     const tn_type whole = *tn_typeof(s->g, src(s, r[k])), to = *tn_typeof(s->g, r[k]), out = *tn_sx_out(s, id);
     tn_dim kept[TN_MAX_RANK];
     const tn_type from = {.dtype = whole.dtype, .rank = (uint8_t)without_ones(&whole, kept), .dim = kept}; /* dims of 1 need no letter */
-    if (!merges(s, &from, &to, start)) continue;
+    if (!tn_sx_merges(s, &from, &to, start)) continue;
     for (uint32_t i = 0; i < to.rank; i++) {
       uint32_t n = start[i + 1] - start[i];
       char c = l.side[k][i], with[TN_MAX_RANK + 1] = {0};

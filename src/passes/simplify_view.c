@@ -79,7 +79,8 @@ tn_ref tn_rule_bcast_ones(tn_sx *s, uint32_t id) {
 
 /* ---- views and eltwise ---- */
 
-static tn_ref rebuild(tn_sx *s, uint32_t id, const tn_ref *args) {
+tn_ref tn_sx_rebuild(tn_sx *s, uint32_t id, const tn_ref *args) {
+  if (s->b.st != TN_OK) return tn_sx_none();
   const tn_node *n = &s->g->node[id];
   tn_attr attr[4];
   uint32_t n_attr = n->n_attr < 4 ? n->n_attr : 4;
@@ -131,7 +132,7 @@ tn_ref tn_rule_implicit(tn_sx *s, uint32_t id) {
     if (joint_shape(s, args, n, dim, &rank) && tn_px_same_dims(rank, dim, tn_sx_out(s, id)->rank, tn_sx_out(s, id)->dim)) any = true;
     else args[k] = was;
   }
-  return any ? rebuild(s, id, args) : tn_sx_none();
+  return any ? tn_sx_rebuild(s, id, args) : tn_sx_none();
 }
 
 /* The same view again, of another value. */
@@ -167,7 +168,7 @@ tn_ref tn_rule_sink_view(tn_sx *s, uint32_t id) {
     if (k == at || t.rank == 0 || !tn_px_fill(s->g, args[k], &v)) continue;
     args[k] = tn_px_fill_of(&s->b, (tn_dtype)t.dtype, 0, NULL, v);
   }
-  tn_ref y = rebuild(s, id, args);
+  tn_ref y = tn_sx_rebuild(s, id, args);
   return y.id ? view_again(s, view, y) : y;
 }
 
@@ -191,7 +192,7 @@ tn_ref tn_rule_sink_pair(tn_sx *s, uint32_t id) {
     if (memcmp(p, q, tn_sx_out(s, id)->rank * sizeof *p) != 0) return tn_sx_none();
   }
   uint32_t view = def(s, views[0]);
-  tn_ref y = rebuild(s, id, args);
+  tn_ref y = tn_sx_rebuild(s, id, args);
   return y.id ? view_again(s, view, y) : y;
 }
 
@@ -208,7 +209,7 @@ tn_ref tn_rule_sink_trailing(tn_sx *s, uint32_t id) {
     uint32_t view = def(s, x);
     args[k] = src(s, x);
     args[1 - k] = other;
-    tn_ref y = rebuild(s, id, args);
+    tn_ref y = tn_sx_rebuild(s, id, args);
     return y.id ? view_again(s, view, y) : y;
   }
   return tn_sx_none();
@@ -253,7 +254,7 @@ tn_ref tn_rule_sink_unit(tn_sx *s, uint32_t id) {
     for (uint32_t j = 0; j < n_in; j++)
       if (j != k) args[j] = respell(s, args[j], to.rank, &from, at);
     args[k] = src(s, args[k]);
-    tn_ref y = s->b.st == TN_OK ? rebuild(s, id, args) : tn_sx_none();
+    tn_ref y = s->b.st == TN_OK ? tn_sx_rebuild(s, id, args) : tn_sx_none();
     return y.id ? tn_px_reshape(&s->b, y, to.rank, to.dim) : y;
   }
   return tn_sx_none();
