@@ -14,6 +14,43 @@ tn_dim tn_b_numel(const tn_decomp_ctx *c, const tn_dim *d, int n) {
   return p;
 }
 
+bool tn_b_agree(tn_dim a, tn_dim b, tn_dim *out) {
+  if (a == b || a == 1 || b == 1 || (tn_dim_is_const(a) && tn_dim_is_const(b))) return false;
+  *out = tn_dim_is_const(b) ? b : a;
+  return true;
+}
+
+/* Broadcasting operands: dims that meet and must be equal get one spelling, "floordiv(s0, 2)**2" becomes the 16 it stands against. */
+static void agree(tn_decomp_ctx *c, tn_ref *in, uint32_t n) {
+  tn_dim want[TN_MAX_RANK];
+  int rank = 0;
+  bool differ = false;
+  for (int i = 0; i < TN_MAX_RANK; i++) want[i] = 1;
+  for (uint32_t k = 0; k < n; k++) {                   /* want[i]: i-th from the right */
+    const tn_type *t = tn_typeof(c->g, in[k]);
+    if (t->rank > rank) rank = t->rank;
+    for (int i = 0; i < t->rank; i++) {
+      tn_dim d = t->dim[t->rank - 1 - i], both;
+      if (want[i] == 1) want[i] = d;
+      else if (tn_b_agree(want[i], d, &both)) { want[i] = both; differ = true; }
+    }
+  }
+  for (uint32_t k = 0; differ && k < n; k++) {
+    tn_dim d[TN_MAX_RANK];
+    int r = tn_b_shape(c, in[k], d);
+    for (int i = 0; i < r; i++)
+      if (d[i] != 1) d[i] = want[r - 1 - i];
+    in[k] = tn_b_reshape(c, in[k], d, r);
+  }
+}
+
+static tn_ref eltwise(tn_decomp_ctx *c, tn_op op, tn_ref *in, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (!in[i].id) return tn_b_op(c, op, in, n, NULL, 0);
+  agree(c, in, n);
+  return tn_b_op(c, op, in, n, NULL, 0);
+}
+
 tn_ref tn_b_op(tn_decomp_ctx *c, tn_op op, const tn_ref *in, uint32_t n_in, const tn_attr *attr, uint32_t n_attr) {
   tn_ref r = {0};
   if (c->st != TN_OK) return r;
@@ -31,12 +68,12 @@ tn_ref tn_b_1(tn_decomp_ctx *c, tn_op op, tn_ref a) { return tn_b_op(c, op, &a, 
 
 tn_ref tn_b_2(tn_decomp_ctx *c, tn_op op, tn_ref a, tn_ref b) {
   tn_ref in[2] = {a, b};
-  return tn_b_op(c, op, in, 2, NULL, 0);
+  return eltwise(c, op, in, 2);
 }
 
 tn_ref tn_b_sel(tn_decomp_ctx *c, tn_ref cond, tn_ref a, tn_ref b) {
   tn_ref in[3] = {cond, a, b};
-  return tn_b_op(c, TN_OP_SELECT, in, 3, NULL, 0);
+  return eltwise(c, TN_OP_SELECT, in, 3);
 }
 
 tn_ref tn_b_cast(tn_decomp_ctx *c, tn_ref a, tn_dtype t) {

@@ -14,11 +14,17 @@ static tn_ref product(tn_decomp_ctx *c, tn_ref a, tn_ref b, const char *la, cons
   if (na < 0 || nb < 0) { tn_at_unsup(c, "operands of rank %d and %d", tn_b_rank(c, a), tn_b_rank(c, b)); return a; }
   char ta[TN_MAX_RANK + 4], tb[TN_MAX_RANK + 4], to[TN_MAX_RANK * 2 + 4], labels[96];
   tn_dim da[TN_MAX_RANK], db[TN_MAX_RANK], sa[TN_MAX_RANK], sb[TN_MAX_RANK];
+  tn_dim same;
   int ra = tn_b_shape(c, a, da), rb = tn_b_shape(c, b, db), ka = 0, kb = 0, ko = 0;
+  for (const char *p = la; *p; p++) {                  /* the summed dim */
+    const char *q = strchr(lb, *p);
+    if (q && tn_b_agree(da[na + (p - la)], db[nb + (q - lb)], &same)) da[na + (p - la)] = db[nb + (q - lb)] = same;
+  }
   for (int i = 0; i < n; i++) {
     int pa = i - (n - na), pb = i - (n - nb);
     char l = (char)('A' + i);
     bool ha = pa >= 0, hb = pb >= 0;
+    if (ha && hb && tn_b_agree(da[pa], db[pb], &same)) da[pa] = db[pb] = same;
     if (ha && hb && da[pa] != db[pb]) {
       if (da[pa] == 1) ha = false;
       else if (db[pb] == 1) hb = false;

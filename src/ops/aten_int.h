@@ -58,6 +58,8 @@ int tn_b_shape(const tn_decomp_ctx *c, tn_ref a, tn_dim *out);                /*
 tn_dim tn_b_numel(const tn_decomp_ctx *c, const tn_dim *d, int n);
 
 /* ---- builders ---- */
+/* Two dims that torch's guards make equal though the table cannot tell: symbolic, not the same, neither 1. One that both may be written as. */
+bool tn_b_agree(tn_dim a, tn_dim b, tn_dim *out);
 tn_ref tn_b_op(tn_decomp_ctx *c, tn_op op, const tn_ref *in, uint32_t n_in, const tn_attr *attr, uint32_t n_attr);
 tn_ref tn_b_1(tn_decomp_ctx *c, tn_op op, tn_ref a);
 tn_ref tn_b_2(tn_decomp_ctx *c, tn_op op, tn_ref a, tn_ref b);

@@ -148,6 +148,15 @@ tn_status tn_d_split(tn_decomp_ctx *c) {
 
 /* ---- joining ---- */
 
+/* x with the dims that must equal the result's, all but d, in the recorded spelling */
+static tn_ref respelled(tn_decomp_ctx *c, tn_ref x, const tn_type *o, int d) {
+  tn_dim s[TN_MAX_RANK], same;
+  int r = tn_b_shape(c, x, s);
+  for (int k = 0; k < r && k < o->rank; k++)
+    if (k != d && tn_b_agree(s[k], o->dim[k], &same)) s[k] = o->dim[k];
+  return tn_b_reshape(c, x, s, r);
+}
+
 tn_status tn_d_cat(tn_decomp_ctx *c) {
   tn_ref *in;
   uint32_t n = tn_at_ts(c, "tensors", &in), m = 0;
@@ -159,6 +168,7 @@ tn_status tn_d_cat(tn_decomp_ctx *c) {
     in[m++] = tn_b_cast(c, in[i], (tn_dtype)o->dtype);
   }
   int d = tn_at_axis(c, "dim", rank);
+  for (uint32_t i = 0; i < m; i++) in[i] = respelled(c, in[i], o, d);
   if (c->st == TN_OK && m == 0) return tn_at_ret(c, 0, tn_b_zeros(c, o->dim, o->rank, (tn_dtype)o->dtype));
   return c->st != TN_OK ? c->st : tn_at_ret(c, 0, tn_b_concat(c, in, m, d));
 }
@@ -170,7 +180,7 @@ tn_status tn_d_stack(tn_decomp_ctx *c) {
   if (c->st == TN_OK && n == 0) return tn_at_unsup(c, "no tensors");
   for (uint32_t i = 0; i < n && c->st == TN_OK; i++) {
     if (!in[i].id) return tn_at_unsup(c, "tensor %u is missing", i);
-    in[i] = tn_b_unsq(c, tn_b_cast(c, in[i], (tn_dtype)o->dtype), d);
+    in[i] = respelled(c, tn_b_unsq(c, tn_b_cast(c, in[i], (tn_dtype)o->dtype), d), o, d);
   }
   return c->st != TN_OK ? c->st : tn_at_ret(c, 0, tn_b_concat(c, in, n, d));
 }

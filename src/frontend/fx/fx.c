@@ -175,6 +175,11 @@ static tn_status reference(fx *f, const json_t *o, tn_ref *out, const json_t **o
 
 static tn_status argument(fx *f, const json_t *v, int depth, tn_attr_val *out);
 
+static void set_dim(fx *f, tn_dim d, tn_attr_val *out) {
+  int64_t k;
+  if (tn_dim_as_int(f->g->dims, d, &k)) { out->kind = TN_AT_INT; out->u.i = k; }
+  else { out->kind = TN_AT_DIM; out->u.d = d; }
+}
 static tn_status object_argument(fx *f, const json_t *v, tn_attr_val *out) {
   const json_t *t;
   const char *s;
@@ -182,6 +187,11 @@ static tn_status object_argument(fx *f, const json_t *v, tn_attr_val *out) {
     tn_ref r;
     const char *carried;
     TN_TRY(reference(f, v, &r, NULL, &carried));
+    const tn_node *def = tn_def(f->g, r);
+    if (def->op == TN_OP_INPUT && def->input->origin == TN_ORIGIN_SYM) {   /* a size handed in: sizes are dims, not values */
+      set_dim(f, def->input->sym, out);
+      return TN_OK;
+    }
     if (f->n_in >= MAX_INPUTS_OF_NODE) return BAD(TN_E_UNSUPPORTED, "over %d inputs", MAX_INPUTS_OF_NODE);
     if (!TN_PUSH_ROOM(f->a, f->in, f->n_in, f->cap_in) || !TN_PUSH_ROOM(f->a, f->in_carried, f->n_in, f->cap_in_carried)) return NO_MEMORY();
     f->in[f->n_in] = r;
@@ -193,11 +203,9 @@ static tn_status object_argument(fx *f, const json_t *v, tn_attr_val *out) {
   }
   if ((t = json_object_get(v, "sym"))) {
     tn_dim d;
-    int64_t k;
     if (!json_is_string(t)) return BAD(TN_E_PARSE, "sym is %s", kind_name(t));
     TN_TRY(expression(f, json_string_value(t), &d));
-    if (tn_dim_as_int(f->g->dims, d, &k)) { out->kind = TN_AT_INT; out->u.i = k; }
-    else { out->kind = TN_AT_DIM; out->u.d = d; }
+    set_dim(f, d, out);
     return TN_OK;
   }
   if ((t = json_object_get(v, "dtype"))) {
@@ -497,6 +505,8 @@ static tn_status output(fx *f, const json_t *o, uint32_t k) {
   if (json_is_object(o) && json_object_get(o, "ref")) {
     TN_TRY(reference(f, o, &r, NULL, &carried));
     if (carried) return BAD(TN_E_UNSUPPORTED, "%u is of dtype %.40s", k, carried);
+    const tn_node *def = tn_def(f->g, r);
+    if (def->op == TN_OP_INPUT && def->input->origin == TN_ORIGIN_SYM) return tn_graph_add_output_dim(f->g, def->input->sym);
     return tn_graph_add_output(f->g, r);
   }
   if (json_is_null(o)) return tn_graph_add_output_none(f->g);
