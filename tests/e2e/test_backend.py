@@ -61,11 +61,12 @@ class Attention(nn.Module):
     "model, shape",
     [
         (mlp(16, 32, 4), (5, 16)),
+        (nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8)).eval(), (4, 8)),
         (Attention().eval(), (2, 7, 32)),
         (nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 5)).eval(), (2, 3, 8, 8)),
         (nn.Sequential(nn.LayerNorm(12), nn.GELU(), nn.Softmax(-1)).eval(), (3, 12)),
     ],
-    ids=["mlp", "attention", "conv", "norm"],
+    ids=["mlp", "norm between", "attention", "conv", "norm"],
 )
 def test_numerics(model, shape):
     check(model, torch.randn(shape))
@@ -226,9 +227,7 @@ def test_dead_module_gives_its_memory_back():
         f(torch.randn(64, 2048))
     used, died = resident_mib() - before, weakref.ref(model)
     del model, f
-    gc.collect()
-    torch._dynamo.reset()
-    gc.collect()
+    gc.collect()  # Dynamo still has the compiled code
     assert died() is None
     assert resident_mib() - before < used - 64, f"{used:.0f} MiB used, {resident_mib() - before:.0f} MiB still"
 
