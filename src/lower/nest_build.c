@@ -481,6 +481,7 @@ static void red_loops(nb *b, void *u) {
   const tn_kloop *L = b->L;
   if (c->pos == L->n_red) { accumulate(b, c->rd, c->n_rd); return; }
   uint32_t inner = 0, a = L->red[c->pos];
+  if (b->an->extent[a] == 0) return; /* the identity stays */
   for (uint32_t i = c->pos; i < L->n_red; i++) inner |= 1u << L->red[i];
   uint8_t *seen = tn_calloc(b->k->n_x, 1);
   if (!seen) { bad(b, TN_E_NOMEM, "hoisting"); return; }
@@ -493,7 +494,6 @@ static void red_loops(nb *b, void *u) {
   int64_t len;
   A->len = tn_dim_as_int(b->k->dims, b->an->extent[a], &len) ? len : 0;
   if (L->v_red && L->v_axis == (int)a) {
-    if (A->len == 0 && tn_dim_is_const(b->an->extent[a])) { *A = keep; return; } /* empty: the identity stays */
     over_vector(b, red_loops, &next, false);
   } else {
     uint32_t mark = b->n_trail;

@@ -17,7 +17,8 @@ typedef struct cs {
   int8_t *cache_axis; /* [n_stage] of cache stages: the vector axis of their readers */
 } cs;
 
-static int64_t ext_or(const cs *c, uint32_t a, int64_t def) { int64_t v; return tn_dim_as_int(c->k->dims, c->an->extent[a], &v) ? v : def; }
+/* Extent for estimates: an empty axis counts as 1, a symbolic one as `def`. */
+static int64_t ext_or(const cs *c, uint32_t a, int64_t def) { int64_t v; return tn_dim_as_int(c->k->dims, c->an->extent[a], &v) ? (v > 0 ? v : 1) : def; }
 static bool fits(uint32_t m, uint32_t a) { return m >> a & 1; }
 #define DYN 512 /* assumed size of a symbolic axis */
 
@@ -243,20 +244,18 @@ static void pk_node(void *u, tn_kx_id x) {
   if (!unit && p->L->r_axis >= 0) { p->cache = x; p->axis = p->L->v_axis; }
 }
 
-/* New stage = the load; its readers read the stage. Axes: the load's own. Needs constant sizes but for one axis. */
-static tn_status cache_load(cs *c, tn_kx_id x, uint32_t *out_stage) {
+/* New first stage = the load; its readers read the stage. Axes: the load's own. */
+static tn_status cache_load(cs *c, tn_kx_id x) {
   tn_kdef *k = c->k;
   uint32_t deps = c->an->deps[x];
   tn_kstage s = {.name = "cache", .dtype = k->x[x].dtype, .root = x, .out = -1};
   for (uint32_t a = 0; a < k->n_axis; a++) if (fits(deps, a)) s.axis[s.n_axis++] = (uint8_t)a;
-  /* insert first: stages are in topological order */
-  uint32_t id = tn_kdef_add_stage(k, s);
-  tn_kx_id sx = id == UINT32_MAX ? 0 : tn_kx_stage(k, id);
+  tn_kx_id sx = tn_kdef_insert_stage(k, 0, s) == UINT32_MAX ? 0 : tn_kx_stage(k, 0);
   if (!sx) return tn_fail(c->d, TN_E_NOMEM, "cache stage of %s", k->name);
-  /* rewrite readers: rebuild roots that mention x */
-  tn_kx_id *map = TN_NEW(c->a, tn_kx_id, k->n_x);
-  if (!map) return tn_fail(c->d, TN_E_NOMEM, "cache stage of %s", k->name);
+  /* rebuild the roots that mention x */
   uint32_t n = k->n_x;
+  tn_kx_id *map = TN_NEW(c->a, tn_kx_id, n);
+  if (!map) return tn_fail(c->d, TN_E_NOMEM, "cache stage of %s", k->name);
   for (uint32_t i = 1; i < n; i++) {
     map[i] = i;
     if (i == x) { map[i] = sx; continue; }
@@ -266,14 +265,12 @@ static tn_status cache_load(cs *c, tn_kx_id x, uint32_t *out_stage) {
     if (e.op == TN_KX_CAST && map[e.arg[0]] != e.arg[0]) map[i] = tn_kx_cast(k, map[e.arg[0]], (tn_dtype)e.dtype);
     if (!map[i]) return tn_fail(c->d, TN_E_NOMEM, "cache stage of %s", k->name);
   }
-  for (uint32_t i = 0; i < k->n_stage; i++) if (i != id) k->stage[i].root = map[k->stage[i].root];
-  *out_stage = id;
+  for (uint32_t i = 1; i < k->n_stage; i++) k->stage[i].root = map[k->stage[i].root];
   return TN_OK;
 }
 
 /* ---- loops ---- */
 static tn_status levels(cs *c) {
-  /* stages are in topological order except cache stages, which depend on nothing */
   for (uint32_t s = 0; s < c->k->n_stage; s++) {
     lv v = {c, 0};
     if (!tn_kan_walk(c->an, c->k->stage[s].root, lv_node, &v)) return tn_fail(c->d, TN_E_NOMEM, "levels");
@@ -465,6 +462,14 @@ static void many_loops(cs *c, bool any_tiled) {
     if (!fits(com, a)) continue;
     int64_t e = ext_or(c, a, DYN);
     double each = work / (double)e;
+    bool vec = false; /* a loop is vectorised along it: whole vectors, no steps */
+    for (uint32_t i = 0; i < s->n_loop; i++) vec |= s->loop[i].v_axis == (int)a && !s->loop[i].outer;
+    if (vec) {
+      int64_t blk = ceil_to((int64_t)(target / each) + 1, 64);
+      add_par(s, a, blk);
+      work = each * (double)(blk < e ? blk : e);
+      continue;
+    }
     if ((int)a != last && (each >= target || any_tiled)) { add_par(s, a, 1); work = each; blocks *= (double)e; continue; }
     if ((int)a != last) { /* everything inside is small: share it position by position */
       int64_t blk = (int64_t)(target / each) + 1;
@@ -474,9 +479,6 @@ static void many_loops(cs *c, bool any_tiled) {
       continue;
     }
     int64_t step = any_tiled ? 16 : 1, blk = (int64_t)(target / each) + 1;
-    bool vec = false; /* a loop is vectorised along it: whole vectors, no steps */
-    for (uint32_t i = 0; i < s->n_loop; i++) vec |= s->loop[i].v_axis == (int)a && !s->loop[i].outer;
-    if (vec) { add_par(s, a, ceil_to(blk, 64)); continue; }
     if (step > e) step = e;
     blk = ceil_to(blk < 1 ? 1 : blk, step);
     if (tn_dim_is_const(c->an->extent[a])) { /* even pieces; one when the outer axes give work enough (what is kept per block is made once) */
@@ -569,10 +571,9 @@ tn_status tn_sched_choose(tn_diag *d, tn_arena *arena, const tn_kdef *kc, const 
     pk p = {c, NULL, 0, -1};
     for (uint32_t i = 0; i < s->n_loop && !p.cache; i++) { p.L = &s->loop[i]; walk_loop(c, p.L, pk_node, &p); }
     if (!p.cache || round >= 4) break;
-    uint32_t st;
-    TN_TRY(cache_load(c, p.cache, &st));
-    c->cache_axis[st] = p.axis;
-    if (st + 1 >= cap) return tn_fail(d, TN_E_INTERNAL, "too many cache stages");
+    TN_TRY(cache_load(c, p.cache));
+    memmove(c->cache_axis + 1, c->cache_axis, k->n_stage - 1);
+    c->cache_axis[0] = p.axis;
     memset(s->keep, 0, cap);
     for (uint32_t i = 0; i < k->n_stage; i++) s->keep[i] = k->stage[i].out < 0 && !k->stage[i].n_red && k->x[k->stage[i].root].op == TN_KX_LOAD ? TN_KEEP_SCRATCH : TN_KEEP_INLINE;
   }
