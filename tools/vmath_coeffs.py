@@ -126,6 +126,11 @@ def main():
          lambda y: mp.sqrt(y) ** 3 / mp.tanh(mp.sqrt(y)), 3, 10, mpf(0), mpf("0.0901"))
     both("sinh_p", "(sinh x - x) / x^3 in x^2, |x| <= 1, against sinh x", lambda y: (mp.sinh(mp.sqrt(y)) - mp.sqrt(y)) / mp.sqrt(y) ** 3,
          lambda y: mp.sqrt(y) ** 3 / mp.sinh(mp.sqrt(y)), 3, 7, mpf(0), one)
+    print("/* 2/pi: 32 zero bits, then its fraction, 32 bits a word */\nstatic const uint32_t two_over_pi[38] = {")
+    with mp.workprec(1400):
+        bits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (37 * 32)))
+    words = [0] + [bits >> (36 - k) * 32 & 0xFFFFFFFF for k in range(37)]
+    print("    " + ",\n    ".join(", ".join(f"0x{w:08x}" for w in words[k : k + 8]) for k in range(0, 38, 8)) + "};")
     print("#endif")
 
 

@@ -81,6 +81,9 @@ tn_nv vm_asinh(const tn_vm *m, tn_nv x);
 tn_nv vm_acosh(const tn_vm *m, tn_nv x);
 tn_nv vm_atanh(const tn_vm *m, tn_nv x);
 tn_nv vm_pow(const tn_vm *m, tn_nv x, tn_nv y);
+/* vmath_reduce.c: n in the two low bits of q, x = n pi/2 + r */
+typedef struct vm_reduced { tn_nv r, q; } vm_reduced;
+vm_reduced vm_reduce_huge(const tn_vm *m, tn_nv a);
 /* vmath_trig.c */
 tn_nv vm_sin(const tn_vm *m, tn_nv x);
 tn_nv vm_cos(const tn_vm *m, tn_nv x);

@@ -2,9 +2,7 @@
  *
  * sin, cos, tan: |x| = n pi/2 + r, |r| <= pi/4. Cody and Waite's reduction in three parts, made exact by FMA: the first part
  * leaves a remainder that is a multiple of the last bit of the constant and so is representable, the others correct it; good for
- * every n that the rounding step can hold. In f32 lanes beyond 2^17 take a branch to Payne and Hanek's reduction (ACM SIGNUM
- * Newsletter 18, 1983): the fraction of x 2/pi from the window of bits of 2/pi that matters, in 64-bit integers, exact for every
- * float. In f64 the fast way serves up to 2^48; beyond, the window comes from a longer table (vmath_reduce.c).
+ * every n that the rounding step can hold. Lanes beyond 2^17 (f64: 2^48) take a branch to vmath_reduce.c.
  *
  * asin: polynomial up to 1/2, beyond pi/2 - 2 asin(sqrt((1-x)/2)). atan: one division brings the argument below tan(pi/8). */
 #include "kir/vmath_int.h"
@@ -13,56 +11,20 @@
 #define PIO2_HI 0x1.921fb54442d18p+0
 #define PIO2_LO 0x1.1a62633145c07p-54
 
-typedef struct reduced { tn_nv r, q; } reduced; /* q: integer, n in its two low bits */
-
-static const uint32_t two_over_pi[8] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab}; /* 32 zero bits, then the fraction */
-
-/* 64 bits of 2/pi from word `at` on, for at in 0..4 (i64 lanes), `skip` words further. */
-static tn_nv window(const tn_vm *m, tn_nv at, int skip) {
-  tn_nv v = 0;
-  for (int k = 4; k >= 0; k--) {
-    tn_nv c = vm_ci(m, (int64_t)((uint64_t)two_over_pi[k + skip] << 32 | two_over_pi[k + skip + 1]));
-    v = v ? vm_sel(m, vm_eq(m, at, vm_ci(m, k)), c, v) : c;
-  }
-  return v;
-}
-
-/* Payne and Hanek for f32 lanes, |x| >= 2^16: x = M 2^E; bits of 2/pi above 2^(1-E) only add multiples of 4 and are skipped. */
-static reduced reduce_huge(const tn_vm *m, tn_nv a) {
-  tn_vm w = vm_of(m->n, TN_F64, m->f.lanes); /* for its i64 lanes */
-  tn_nv u = vm_bits(m, a), mask = vm_ci(&w, 0xffffffff), thirty_two = vm_ci(&w, 32);
-  tn_nv mant = tn_n_cast(m->n, vm_or(m, vm_and(m, u, vm_ci(m, 0x7fffff)), vm_ci(m, 0x800000)), TN_I64);
-  tn_nv from = tn_n_cast(m->n, vm_sub(m, vm_shr(m, u, vm_ci(m, 23)), vm_ci(m, 120)), TN_I64); /* first bit of the window: E + 30 */
-  from = vm_and(&w, from, vm_ci(&w, 127 | 128)); /* never negative, whatever the lane holds */
-  tn_nv at = vm_shr(&w, from, vm_ci(&w, 5)), by = vm_and(&w, from, vm_ci(&w, 31));
-  tn_nv part[3];
-  for (int k = 0; k < 3; k++) part[k] = vm_and(&w, vm_shr(&w, vm_shl(&w, window(&w, at, k), by), thirty_two), mask);
-  tn_nv p2 = vm_mul(&w, mant, part[2]);
-  tn_nv p1 = vm_add(&w, vm_mul(&w, mant, part[1]), vm_shr(&w, p2, thirty_two));
-  tn_nv p0 = vm_add(&w, vm_mul(&w, mant, part[0]), vm_shr(&w, p1, thirty_two));
-  tn_nv f = vm_or(&w, vm_shl(&w, p0, thirty_two), vm_and(&w, p1, mask)); /* two integer bits, then the fraction */
-  tn_nv q = vm_and(&w, vm_shr(&w, vm_add(&w, f, vm_ci(&w, (int64_t)1 << 61)), vm_ci(&w, 62)), vm_ci(&w, 3));
-  tn_nv frac = tn_n_cast(m->n, vm_shl(&w, f, vm_ci(&w, 2)), TN_F64); /* signed: -1/2 .. 1/2 in units of 2^-64 */
-  tn_nv r = vm_mul(&w, frac, vm_c(&w, PIO2_HI * 0x1p-64));
-  return (reduced){tn_n_cast(m->n, r, TN_F32), tn_n_cast(m->n, q, TN_I32)};
-}
-
 /* a = |x| */
-static reduced reduce(const tn_vm *m, tn_nv a) {
+static vm_reduced reduce(const tn_vm *m, tn_nv a) {
   tn_nv t = vm_fma(m, a, vm_c(m, 0x1.45f306dc9c883p-1), vm_magic(m)), n = vm_sub(m, t, vm_magic(m));
   tn_nv r = vm_fma(m, n, vm_c2(m, -0x1.921fb6p+0, -PIO2_HI), a);
   r = vm_fma(m, n, vm_c2(m, 0x1.777a5cp-25, -0x1.1a62633145c07p-54), r);
   r = vm_fma(m, n, vm_c2(m, 0x1.ee59dap-50, 0x1.f1976b7ed8fbcp-110), r);
-  reduced fast = {r, vm_bits(m, t)};
-  if (m->d) return fast;
-  tn_nv huge = vm_and(m, vm_gt(m, a, vm_c(m, 0x1p17)), vm_lt(m, a, vm_inf(m)));
-  tn_nv vr = tn_n_var(m->n, fast.r), vq = tn_n_var(m->n, fast.q);
+  tn_nv q = vm_bits(m, t), huge = vm_and(m, vm_gt(m, a, vm_c2(m, 0x1p17, 0x1p48)), vm_lt(m, a, vm_inf(m)));
+  tn_nv vr = tn_n_var(m->n, r), vq = tn_n_var(m->n, q);
   tn_n_if(m->n, vm_any(m, huge));
-  reduced slow = reduce_huge(m, a);
-  tn_n_set(m->n, vr, vm_sel(m, huge, slow.r, fast.r));
-  tn_n_set(m->n, vq, vm_sel(m, huge, slow.q, fast.q));
+  vm_reduced slow = vm_reduce_huge(m, a);
+  tn_n_set(m->n, vr, vm_sel(m, huge, slow.r, r));
+  tn_n_set(m->n, vq, vm_sel(m, huge, slow.q, q));
   tn_n_end(m->n);
-  return (reduced){tn_n_get(m->n, vr), tn_n_get(m->n, vq)};
+  return (vm_reduced){tn_n_get(m->n, vr), tn_n_get(m->n, vq)};
 }
 
 static tn_nv sin_poly(const tn_vm *m, tn_nv r, tn_nv y) { return vm_fma(m, vm_mul(m, r, y), VM_POLY(m, y, sin_p), r); }
@@ -79,19 +41,19 @@ static tn_nv is_odd(const tn_vm *m, tn_nv q) { return vm_ne(m, vm_and(m, q, vm_c
 static tn_nv half_turn(const tn_vm *m, tn_nv q) { return vm_and(m, vm_shl(m, q, vm_ci2(m, 30, 62)), vm_sign_mask(m)); }
 
 tn_nv vm_sin(const tn_vm *m, tn_nv x) {
-  reduced d = reduce(m, vm_abs(m, x));
+  vm_reduced d = reduce(m, vm_abs(m, x));
   tn_nv y = vm_mul(m, d.r, d.r), v = vm_sel(m, is_odd(m, d.q), cos_poly(m, y), sin_poly(m, d.r, y));
   return vm_flip(m, v, vm_xor(m, half_turn(m, d.q), vm_sign_bit(m, x)));
 }
 
 tn_nv vm_cos(const tn_vm *m, tn_nv x) {
-  reduced d = reduce(m, vm_abs(m, x));
+  vm_reduced d = reduce(m, vm_abs(m, x));
   tn_nv y = vm_mul(m, d.r, d.r), v = vm_sel(m, is_odd(m, d.q), sin_poly(m, d.r, y), cos_poly(m, y));
   return vm_flip(m, v, half_turn(m, vm_add(m, d.q, vm_ci(m, 1)))); /* minus in quadrants 1 and 2 */
 }
 
 tn_nv vm_tan(const tn_vm *m, tn_nv x) {
-  reduced d = reduce(m, vm_abs(m, x));
+  vm_reduced d = reduce(m, vm_abs(m, x));
   tn_nv y = vm_mul(m, d.r, d.r), s = sin_poly(m, d.r, y), c = cos_poly(m, y), odd = is_odd(m, d.q);
   tn_nv v = vm_div(m, vm_sel(m, odd, vm_neg(m, c), s), vm_sel(m, odd, s, c));
   return vm_flip(m, v, vm_sign_bit(m, x));
