@@ -1,7 +1,8 @@
 /* erf and erfc.
  *
  * erf in f32 is two polynomials and a select: an odd one in x^2 up to 1.25, and one around the middle of the rest, which
- * ends where erf rounds to 1 and the polynomial does, too (at 3.921875; 1 ulp less would be a large error in GELU of -1e6). No division, no exponential: it sits in the loops of GELU. In f64 the upper part is 1 - erfc.
+ * ends where erf and the polynomial both round to 1 (at 3.921875; 1 ulp less would be a large error in GELU of -1e6). No
+ * division, no exponential: it sits in the loops of GELU. In f64 the upper part is 1 - erfc.
  * erfc(x) = e^(-x^2) P(t) / (1 + 2x) with t = (x - k) / (x + k), which maps half a line to an interval, as in Shepherd and
  * Laframboise (Math. Comp. 36, 1981). e^(-x^2) gets the rounding error of x^2 back as a factor. */
 #include "kir/vmath_int.h"

@@ -256,6 +256,37 @@ static void test_all(void **state) {
   assert_int_equal(bad, 0);
 }
 
+/* Where a function has reached its limit it must be the limit itself: GELU multiplies 1 - erf by anything. */
+static void test_limits(void **state) {
+  (void)state;
+  static const struct { tn_scalar_op op; double from, limit; } limits[] = {
+      {TN_S_ERF, 3.93, 1}, {TN_S_ERF, -3.93, -1}, {TN_S_TANH, 9.02, 1}, {TN_S_TANH, -9.02, -1}, {TN_S_SIGMOID, 17, 1}, {TN_S_SIGMOID, -89, 0},
+      {TN_S_EXP, -105, 0}, {TN_S_EXP, 89, INFINITY}, {TN_S_ERFC, 10.1, 0}, {TN_S_ERFC, -4, 2}, {TN_S_EXPM1, -18, -1}, {TN_S_ATAN, 3e8, 1.57079637f}};
+  const tn_device_api *cpu = tn_device_find("cpu");
+  tn_device *dev;
+  char why[256];
+  tn_target here;
+  assert_int_equal(cpu->open(&dev, why, sizeof why), TN_OK);
+  assert_int_equal(tn_cpu_detect(&here), TN_OK);
+  for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
+    for (int l = 0; l < N_LEVELS; l++) {
+      if (!tn_target_runs(&here, levels[l])) continue;
+      tn_code *code;
+      tn_kernel_fn fn = make(cpu, dev, limits[k].op, TN_F32, levels[l], &code);
+      float x[LANES * 16], out[LANES * 16];
+      for (int j = 0; j < LANES * 16; j++) x[j] = (float)(limits[k].from * pow(1.4, j * (j < 200)));
+      x[LANES * 16 - 1] = limits[k].from > 0 ? INFINITY : -INFINITY;
+      void *ptr[3] = {x, x, out};
+      tn_kernel_args args = {.ptr = ptr, .zeros = tn_device_zeros()};
+      fn(&args, 0, 16, NULL);
+      for (int j = 0; j < LANES * 16; j++)
+        if (out[j] != (float)limits[k].limit) fail_msg("%s(%.9g) is %.9g", tn_scalar_name(limits[k].op), (double)x[j], (double)out[j]);
+      cpu->unload(dev, code);
+    }
+  }
+  cpu->close(dev);
+}
+
 static double larger(const double *w) { return w[0] > w[1] ? w[0] : w[1]; }
 
 static int write_table(const char *path) {
@@ -273,7 +304,7 @@ static int write_table(const char *path) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits), cmocka_unit_test(test_all)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   return argc > 1 && !failed ? write_table(argv[1]) : failed;
 }
