@@ -31,14 +31,14 @@ def table(head, lines):
 
 
 def ms(v):
-    return "" if v is None else f"{v:.3g}" if v < 100 else f"{v:.0f}"
+    return "" if v is None else f"{v:.0f}" if v >= 100 else f"{v:.3g}"
 
 
 def conditions(run):
     """One sentence about machine and versions."""
-    parts = [run["cpu"], f"{run['cores']} cores", f"{run.get('threads', run['cores'])} threads", f"{run['memory_gib']} GiB", "features " + ", ".join(run["features"])]
-    parts += [f"{k} {run[k]}" for k in ("torch", "python", "tenon") if k in run]
-    return f"Measured {run['date']} by `{run['command']}` on {'; '.join(str(p) for p in parts)}.\n"
+    parts = [run["cpu"], f"{run['cores']} cores", f"{run['memory_gib']} GiB", "features " + ", ".join(run["features"])]
+    parts += [f"{k} {run[k]}" for k in ("threads", "torch", "python", "tenon") if k in run]
+    return f"Measured {run['date']} by `{run['command']}` on {'; '.join(parts)}.\n"
 
 
 def share(work, latency_ms, peaks):
@@ -88,7 +88,7 @@ def stage_rows(data):
         if "fail" in row:
             yield [name, "fails", "", "", "", "", ""]
             continue
-        parts = "; ".join(f"{k} {v:.0f}" for k, v in row["stages"].items())
+        parts = "; ".join(f"{k} {ms(v)}" for k, v in row["stages"].items())
         yield [name, f"{row['first_s']:.2f}", f"{row['own_s']:.3f}", f"{row['capture_s']:.2f}", f"{row['run_s'] * 1e3:.1f}", row["graphs"], parts]
 
 
@@ -109,7 +109,7 @@ def page(found):
             engines = list(dict.fromkeys(e for rows in data["models"].values() for e in rows))
             head = ["model", *(f"{e} ms" for e in engines), "best other / tenon"] + ["tenon's share of peak"] * bool(data.get("work"))
             head += [f"{e} cold build s" for e in engines if e != "eager"] + ["of it Tenon's own s", "tenon's error", "MiB " + " / ".join(engines)]
-            out += [f"## {stem}\n", conditions(data["run"]), summary(data).capitalize() + ".\n", table(head, model_rows(data, engines, peaks))]
+            out += [f"## {stem}\n", conditions(data["run"]), f"In short: {summary(data)}.\n", table(head, model_rows(data, engines, peaks))]
         elif "stages" in data:
             head = ["model", "first call s", "Tenon's own s", "capture and rest s", "one run ms", "graphs", "own, by stage, ms"]
             out += [f"## {stem}: cold builds\n", conditions(data["run"]), table(head, stage_rows(data))]
