@@ -9,7 +9,7 @@
  * Views are never members: they are free at a kernel's border and index arithmetic inside, so emission copies them in where both ends
  * are inside. A reshape that no strides can say is a member, for its data must move: it rides in the kernel that makes its operand.
  *
- * It does not fuse kernels side by side that share nothing but an input, and it never computes a big value twice to avoid a store. */
+ * Kernels side by side are fused only where they write one concat (fuse_siblings.c). The pass never computes a big value twice to avoid a store. */
 #include "passes/fuse_int.h"
 
 enum { CHEAP_MAX = 16 };
@@ -170,6 +170,7 @@ tn_status tn_pass_fuse(tn_pass_ctx *p, tn_graph *g) {
   for (uint32_t i = 1; i < f.n_nodes; i++)
     if (fx_is_member((fx_class)f.cls[i]) && !f.of[i] && !f.prologue[i]) TN_TRY_WHILE(p->d, fx_place(&f, i), "placing node %u (%s)", i, tn_op_name(g->node[i].op));
   TN_TRY(fx_retract(&f));
+  TN_TRY(fx_join_siblings(&f));
   TN_TRY(materialise_all(&f));
   TN_TRY(fx_emit(&f));
   return tn_graph_compact(p->d, g);

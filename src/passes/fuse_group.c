@@ -58,7 +58,7 @@ uint32_t fx_group_new(fx *f, fx_kind kind, uint32_t node) {
   f->group[f->n_groups] = (fx_group){.kind = kind, .live = true, .type = fx_type(f, node), .numel = tn_px_numel(f->g, fx_type(f, node))};
   return fx_group_put(f, f->n_groups, node) ? f->n_groups++ : 0;
 }
-static bool merge(fx *f, uint32_t into, uint32_t from) {
+bool fx_merge(fx *f, uint32_t into, uint32_t from) {
   for (uint32_t i = 0; i < f->group[from].n; i++)
     if (!fx_group_put(f, into, f->group[from].member[i])) return false;
   f->group[from].live = false;
@@ -149,7 +149,7 @@ bool fx_all_uses_in(fx *f, uint32_t h, uint32_t t, uint32_t extra) {
 bool fx_escapes(fx *f, uint32_t node, uint32_t group) { return !uses_in(f, tn_out(&f->g->node[node], 0).id, group, group, 0, 0); }
 
 /* Upper bound of the kernel's inputs and outputs. */
-static bool fits(fx *f, uint32_t t, uint32_t h, uint32_t extra) {
+bool fx_fits(fx *f, uint32_t t, uint32_t h, uint32_t extra) {
   uint32_t n = f->group[t].n + (h ? f->group[h].n : 0) + (extra ? 1 : 0), ports = 0;
   if (n > FX_MAX_NODES - 16) return false;
   if (n <= 12) return true;
@@ -255,7 +255,7 @@ static bool shapes_allow(fx *f, uint32_t t, uint32_t node, uint64_t *out_map) {
 }
 static bool try_join(fx *f, uint32_t t, uint32_t node, bool *out_oom) {
   uint64_t map = 0;
-  if (!shapes_allow(f, t, node, &map) || !fits(f, t, 0, node) || fx_needs(f, 0, node, t)) return false;
+  if (!shapes_allow(f, t, node, &map) || !fx_fits(f, t, 0, node) || fx_needs(f, 0, node, t)) return false;
   if (!fx_group_put(f, t, node)) { *out_oom = true; return false; }
   f->map[node] = map;
   return true;
@@ -342,8 +342,8 @@ static tn_status pull_operands(fx *f, uint32_t node) {
     /* an implicit stretch is one too */
     if (tn_px_numel(f->g, tn_typeof(f->g, n->in[k])) != tn_px_numel(f->g, fx_type(f, node))) way.stretch = true;
     if (n->op == TN_OP_PAD || n->op == TN_OP_FLIP || f->cls[node] == FX_INDEX) way.cut = true;
-    if (!may_pull(f, t, h, &way) || !fits(f, t, h, 0) || fx_needs(f, t, 0, h) || fx_needs(f, h, 0, t)) continue;
-    if (!merge(f, t, h)) return FX_OOM(f);
+    if (!may_pull(f, t, h, &way) || !fx_fits(f, t, h, 0) || fx_needs(f, t, 0, h) || fx_needs(f, h, 0, t)) continue;
+    if (!fx_merge(f, t, h)) return FX_OOM(f);
   }
   return TN_OK;
 }
@@ -406,7 +406,7 @@ static tn_status place_reduce(fx *f, uint32_t node) {
       }
     }
   }
-  if (home && (!fits(f, home, 0, node) || fx_needs(f, 0, node, home))) home = 0;
+  if (home && (!fx_fits(f, home, 0, node) || fx_needs(f, 0, node, home))) home = 0;
   if (home && !fx_group_put(f, home, node)) return FX_OOM(f);
   if (!home && !(home = fx_group_new(f, FX_REDUCTION, node))) return FX_OOM(f);
   fx_group *x = &f->group[home];

@@ -61,7 +61,9 @@ fx_trace fx_trace_back(const fx *f, tn_ref r, uint64_t map);
 /* fuse_group.c */
 uint32_t fx_group_new(fx *f, fx_kind kind, uint32_t node);      /* 0 = out of memory */
 bool fx_group_put(fx *f, uint32_t group, uint32_t node);        /* false = out of memory */
-/* Some outside node that group b reads (b2 is 0 or a second group that counts as inside) needs a result of group a. */
+bool fx_merge(fx *f, uint32_t into, uint32_t from);             /* false = out of memory */
+bool fx_fits(fx *f, uint32_t t, uint32_t h, uint32_t extra);    /* both together (h, extra may be 0) keep the limits of a kernel */
+/* Some outside node that group b reads needs a result of group a. */
 bool fx_needs(fx *f, uint32_t b, uint32_t extra_node, uint32_t a);
 bool fx_all_uses_in(fx *f, uint32_t h, uint32_t t, uint32_t extra_node); /* every reader of h's members is in h or t or is the node */
 bool fx_escapes(fx *f, uint32_t node, uint32_t group);          /* some reader of the node's value is outside the group */
@@ -78,6 +80,8 @@ tn_status fx_split_casts(tn_pass_ctx *p, tn_graph *g);          /* before classe
 void fx_mark_prologues(fx *f);
 /* fuse_retract.c */
 tn_status fx_retract(fx *f);                                    /* after placing */
+/* fuse_siblings.c */
+tn_status fx_join_siblings(fx *f);
 /* fuse_attention.c */
 tn_status fx_find_attention(fx *f);
 /* fuse_emit.c */

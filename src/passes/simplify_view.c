@@ -260,6 +260,22 @@ tn_ref tn_rule_sink_unit(tn_sx *s, uint32_t id) {
   return tn_sx_none();
 }
 
+/* The reshape goes below the permute; dims of 1 that the source has besides go last. */
+tn_ref tn_rule_permute_unit(tn_sx *s, uint32_t id) {
+  int at[TN_MAX_RANK], perm[TN_MAX_RANK], order[TN_MAX_RANK], n = 0;
+  bool taken[TN_MAX_RANK] = {false};
+  tn_ref x = in(s, id, 0);
+  if (!made_by(s, x, TN_OP_RESHAPE) || !read_perm(&s->g->node[id], perm)) return tn_sx_none();
+  const tn_type from = *tn_typeof(s->g, src(s, x)), to = *tn_typeof(s->g, x);
+  if (!tn_sx_unit_map(&from, &to, at)) return tn_sx_none();
+  for (uint32_t j = 0; j < to.rank; j++)
+    if (at[perm[j]] >= 0) taken[order[n++] = at[perm[j]]] = true;
+  for (uint32_t i = 0; i < from.rank; i++)
+    if (!taken[i]) order[n++] = (int)i;
+  tn_ref y = tn_px_permute(&s->b, src(s, x), order);
+  return y.id ? reshape_out(s, id, y) : y;
+}
+
 /* ---- slices ---- */
 typedef struct cut { uint32_t dim; tn_dim start, size; int64_t step; } cut;
 static cut read_cut(tn_sx *s, uint32_t id) {
@@ -285,6 +301,12 @@ tn_ref tn_rule_slice_twice(tn_sx *s, uint32_t id) {
   c.start = tn_dim_add(s->g->dims, d.start, tn_dim_mul(s->g->dims, c.start, d.step));
   c.step *= d.step;
   return c.start == TN_DIM_BAD ? tn_sx_none() : do_cut(s, src(s, x), c);
+}
+tn_ref tn_rule_slice_step(tn_sx *s, uint32_t id) {
+  cut c = read_cut(s, id);
+  if (c.size != 1 || c.step == 1 || c.step == 0) return tn_sx_none();
+  c.step = 1;
+  return do_cut(s, in(s, id, 0), c);
 }
 tn_ref tn_rule_slice_concat(tn_sx *s, uint32_t id) {
   tn_ref x = in(s, id, 0);
