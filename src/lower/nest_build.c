@@ -132,23 +132,37 @@ static tn_nv emit_load(nb *b, tn_kx_id x, uint32_t r, uint32_t q) {
   uint32_t gdeps = e->guard ? tn_kan_deps(b->an, e->guard) : 0, vbit = bit(va);
   bool opq_v = l->opq_deps && (l->opq_deps & vbit), gv = gdeps & vbit;
   uint32_t lanes = b->lanes;
-  tn_nv sum = linear_base(b, coef, base, packed ? vbit : 0, -1);
+  int in_axis = -1; /* innermost reduction axis that a padding guard does not look at: stepped through from a pointer chosen outside its loop */
+  if (e->guard && !gv && !packed && b->L && b->L->n_red && !b->L->v_red) {
+    uint32_t a = b->L->red[b->L->n_red - 1];
+    if (coef[a] != 0 && !(gdeps >> a & 1) && !(l->opq_deps >> a & 1)) in_axis = (int)a;
+  }
+  tn_nv guard = e->guard ? eval(b, e->guard, r, q) : 0, v;
+  tn_nv sum = linear_base(b, coef, base, (packed ? vbit : 0) | bit(in_axis), -1);
   if (packed) sum = add2(b, sum, add2(b, mul2(b, b->ax[va].tile, dimv(b, coef[va])), tn_n_op2(b->n, TN_S_SUB, b->ax[va].base, b->ax[va].tile)));
   sum = displaced(b, sum, coef, r, q, lane);
   for (uint32_t i = 0; i < l->n_opq; i++)
     if (!(tn_kan_deps(b->an, l->opq[i]) & vbit)) sum = add2(b, sum, mul2(b, eval(b, l->opq[i], r, q), dimv(b, l->opq_coef[i])));
   tn_vt vt = {e->dtype, 1}, vv = {e->dtype, (uint8_t)lanes};
-  tn_nv guard = e->guard ? eval(b, e->guard, r, q) : 0, v;
+  tn_nv rest = i64(b, 0);
+  if (in_axis >= 0) { /* zeros are walked like the data when they are long enough, else stood on */
+    tn_nv c = b->ax[in_axis].base, step = dimv(b, coef[in_axis]);
+    int64_t st, len;
+    bool fits = tn_dim_as_int(b->k->dims, coef[in_axis], &st) && tn_dim_as_int(b->k->dims, b->an->extent[in_axis], &len) && st >= 0 && st * len + 64 < TN_ZEROS_BYTES / 8;
+    if (!fits) step = tn_n_select(b->n, guard, step, i64(b, 0));
+    rest = mul2(b, c, step);
+    sum = tn_n_add(b->n, (tn_ninst){.op = TN_N_SCALAR, .sop = TN_S_ADD, .vt = {TN_I64, 1}, .a = sum, .b = rest});
+  }
   if (!opq_v && lane == 0 && !gv) { /* one element for all lanes */
     tn_ninst in = {.op = TN_N_LOAD, .vt = vt, .base = (int16_t)e->ref, .a = sum};
-    if (guard) { in.flags = TN_NF_GUARD; in.d = guard; in.b = i64(b, 0); }
+    if (guard) { in.flags = TN_NF_GUARD; in.d = guard; in.b = rest; }
     v = tn_n_add(b->n, in);
   } else {
     tn_nv m = tail_mask(b, q);
     int64_t one;
     bool unit = !opq_v && tn_dim_as_int(b->k->dims, lane, &one) && one == 1;
     if (guard && !gv && unit && !m) {
-      v = tn_n_add(b->n, (tn_ninst){.op = TN_N_LOAD, .vt = vv, .base = (int16_t)e->ref, .a = sum, .b = i64(b, 0), .d = guard, .flags = TN_NF_GUARD});
+      v = tn_n_add(b->n, (tn_ninst){.op = TN_N_LOAD, .vt = vv, .base = (int16_t)e->ref, .a = sum, .b = rest, .d = guard, .flags = TN_NF_GUARD});
     } else {
       if (guard) { tn_nv g = splat(b, guard, lanes); m = m ? tn_n_op2(b->n, TN_S_AND, m, g) : g; }
       if (unit) v = tn_n_load(b->n, (int)e->ref, vv, sum, m);

@@ -51,7 +51,7 @@ static void lv_node(void *u, tn_kx_id x) {
 static uint32_t common_axes(cs *c);
 
 /* ---- vector axis ---- */
-typedef struct vc { cs *c; uint32_t axis, all; double cost; bool red; bool has_rows; const tn_kloop *self; } vc;
+typedef struct vc { cs *c; uint32_t axis, all, reds; double cost; bool red; bool has_rows; const tn_kloop *self; } vc;
 static void vc_node(void *u, tn_kx_id x) {
   vc *v = u;
   cs *c = v->c;
@@ -69,6 +69,12 @@ static void vc_node(void *u, tn_kx_id x) {
   uint32_t deps = tn_kan_deps(c->an, x);
   double w = deps == v->all ? 1 : 0.6;
   int64_t one;
+  if (e->guard) {
+    uint32_t g = tn_kan_deps(c->an, e->guard);
+    int64_t inner = 1; /* steps between two choices of a padded pointer */
+    for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(v->reds, a) && !fits(g, a)) inner *= ext_or(c, a, DYN);
+    v->cost += fits(g, v->axis) ? 1.5 * w : 4.0 / (double)(inner < 1 ? 1 : inner) * w; /* masks in the inner loop, or pointers */
+  }
   if (!fits(deps, v->axis)) v->cost += 0.3 * w;
   else if (fits(l->opq_deps, v->axis)) v->cost += 8 * w;
   else if (l->coef[v->axis] == 0 || (tn_dim_as_int(c->k->dims, l->coef[v->axis], &one) && one == 1)) v->cost += w;
@@ -109,16 +115,19 @@ static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red, ui
     if (!fits(spatial | red, a)) continue;
     rows = 1;
     for (uint32_t b = 0; b < c->k->n_axis; b++) if (b != a && fits(spatial, b)) rows *= ext_or(c, b, 64);
-    vc v = {c, a, spatial | red, fits(common, a) ? 0.4 : 0, fits(red, a), con && rows >= 8, L};
+    vc v = {c, a, spatial | red, red, fits(common, a) ? 0.4 : 0, fits(red, a), con && rows >= 8, L};
     bool argred = false;
+    double K = 1; /* stores happen once per reduction */
+    for (uint32_t b = 0; b < c->k->n_axis; b++) if (fits(red, b)) K *= (double)ext_or(c, b, DYN);
+    double per = 1 / (1 + K / 32);
     for (uint32_t i = 0; i < L->n_stage; i++) {
       const tn_kstage *s = &c->k->stage[L->stage[i]];
       if (s->n_red == 0) { /* stores */
         int64_t one;
         if (s->out >= 0) {
           const tn_lin *l = &c->an->store[L->stage[i]];
-          if (fits(l->opq_deps, a)) v.cost += 8;
-          else if (fits(spatial, a)) v.cost += l->coef[a] == 0 ? 1.5 : tn_dim_as_int(c->k->dims, l->coef[a], &one) && one == 1 ? 1.5 : 8;
+          if (fits(l->opq_deps, a)) v.cost += 8 * per;
+          else if (fits(spatial, a)) v.cost += per * (l->coef[a] == 0 ? 1.5 : tn_dim_as_int(c->k->dims, l->coef[a], &one) && one == 1 ? 1.5 : 8);
         }
       } else if (s->n_red > 1 && (s->combiner == TN_C_ARGMAX || s->combiner == TN_C_ARGMIN)) argred = true;
     }
@@ -185,6 +194,10 @@ static void choose_tile(cs *c, tn_kloop *L, uint32_t spatial) {
   for (uint32_t a = 0; a < c->k->n_axis; a++) {
     double g = r.gain[a] * (ext_or(c, a, DYN) >= 4 ? 1 : 0.6);
     if (fits(r.cand, a) && (g > best || (g == best && L->r_axis >= 0 && ext_or(c, a, DYN) > ext_or(c, (uint32_t)L->r_axis, DYN)))) { best = g; L->r_axis = (int8_t)a; }
+  }
+  if (has_red && L->r_axis < 0) { /* no reuse to be had: rows still hide the latency of one chain of additions */
+    for (uint32_t a = 0; a < c->k->n_axis; a++)
+      if (fits(r.cand, a) && (L->r_axis < 0 || ext_or(c, a, DYN) > ext_or(c, (uint32_t)L->r_axis, DYN))) L->r_axis = (int8_t)a;
   }
   if (!has_red) {
     ex e = {c, 0, 0};
@@ -360,6 +373,58 @@ static int64_t ceil_to(int64_t v, int64_t m) { return (v + m - 1) / m * m; }
 /* Work of one element of the loop in rough cycles per 16 lanes; enough for cutting blocks. */
 static double loop_work(cs *c, const tn_kloop *L) { ex e = {c, 0, 0}; walk_loop(c, L, ex_node, &e); return 1 + e.n * 0.25 + e.heavy * 4; }
 
+typedef struct op { cs *c; uint32_t v; double rows, cols; } op;
+static void op_node(void *u, tn_kx_id x) { /* elements of the operands that do and do not vary along the vector axis */
+  op *o = u;
+  const tn_kx *e = &o->c->k->x[x];
+  if (e->op != TN_KX_LOAD) return;
+  double n = 1;
+  const tn_kparam *p = &o->c->k->param[e->ref];
+  for (uint32_t i = 0; i < p->rank; i++) { int64_t v; n *= tn_dim_as_int(o->c->k->dims, p->dim[i], &v) ? (double)v : DYN; }
+  if (fits(tn_kan_deps(o->c->an, x), o->v)) o->cols += n; else o->rows += n;
+}
+
+/* Blocks of a register-tiled reduction. Cutting the vector axis in q pieces reads the row operands q times, cutting the others in p pieces reads
+ * the column operands p times: the cheapest p*q that gives every worker several blocks. */
+static void tiled_blocks(cs *c, tn_kloop *L, uint32_t sp, double work) {
+  tn_ksched *s = c->s;
+  uint32_t v = (uint32_t)L->v_axis, list[TN_DEF_MAX_AXES], n = 0;
+  int64_t T = (int64_t)L->lanes * L->nv, N = ext_or(c, v, DYN), tiles = (N + T - 1) / T;
+  for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(sp, a) && a != v && (int)a != L->r_axis) list[n++] = a;
+  if (L->r_axis >= 0) list[n++] = (uint32_t)L->r_axis;
+  double want = c->threads * 4.0, most = work / 12000, M = 1;
+  if (want > most) want = most < 1 ? 1 : most;
+  for (uint32_t i = 0; i < n; i++) { int64_t step = (int)list[i] == L->r_axis ? L->rows : 1; M *= (double)((ext_or(c, list[i], DYN) + step - 1) / step); }
+  op o = {c, v, 0, 0};
+  walk_loop(c, L, op_node, &o);
+  double best = 1e300, bp = 1;
+  int64_t bq = 1;
+  for (int64_t q = 1; q <= tiles; q++) {
+    int64_t per = (tiles + q - 1) / q;
+    if (q > 1 && (tiles + per - 1) / per != q) continue; /* pieces of equal tiles only */
+    double p = want / (double)q;
+    if (p < 1) p = 1;
+    if (p > M) p = M;
+    double uneven = (double)(per * q) / (double)tiles, few = p * (double)q < want ? want / (p * (double)q) : 1;
+    double cost = (o.rows * (double)q + o.cols * p) * uneven * few * few;
+    if (cost < best) { best = cost; bp = p; bq = q; }
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t a = list[i];
+    int64_t e = ext_or(c, a, DYN), step = (int)a == L->r_axis ? L->rows : 1, units = (e + step - 1) / step;
+    bool dyn = !tn_dim_is_const(c->an->extent[a]);
+    if (bp <= 1 && !dyn) continue;
+    int64_t pieces = (int64_t)(bp + 0.999);
+    if (pieces > units) pieces = units;
+    if (pieces < 1) pieces = 1;
+    int64_t blk = (units + pieces - 1) / pieces * step;
+    bp /= (double)((e + blk - 1) / blk);
+    if (blk < e || dyn) add_par(s, a, blk);
+  }
+  int64_t jb = (tiles + bq - 1) / bq * T;
+  if (jb < N || !tn_dim_is_const(c->an->extent[v])) add_par(s, v, jb);
+}
+
 static void one_loop(cs *c, tn_kloop *L) {
   tn_ksched *s = c->s;
   uint32_t sp = loop_spatial(c, L);
@@ -374,8 +439,8 @@ static void one_loop(cs *c, tn_kloop *L) {
     return;
   }
   bool tiled = L->n_red && L->v_axis >= 0 && !L->v_red;
-  int64_t T = (int64_t)L->lanes * L->nv, R = L->rows;
   if (!tiled) {
+    int64_t T = (int64_t)L->lanes * L->nv, R = L->rows;
     /* blocks of about 16 Ki cycles: outer axes one by one, then a piece of the axis where it is reached */
     uint32_t list[TN_DEF_MAX_AXES], n = 0;
     for (uint32_t i = 0; i < L->n_order; i++) list[n++] = L->order[i];
@@ -394,45 +459,7 @@ static void one_loop(cs *c, tn_kloop *L) {
     }
     return;
   }
-  /* a register-tiled reduction: panels of the vector axis stay in L2 while rows pass by */
-  uint32_t v = (uint32_t)L->v_axis;
-  int64_t N = ext_or(c, v, DYN), M = L->r_axis >= 0 ? ext_or(c, (uint32_t)L->r_axis, DYN) : 1, K = (int64_t)red;
-  double outer = 1;
-  for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(sp, a) && a != v && (int)a != L->r_axis) outer *= (double)ext_or(c, a, DYN);
-  int64_t jb = ceil_to(N, T), ib = ceil_to(M, R);
-  int64_t l2 = c->t->l2_bytes ? (int64_t)c->t->l2_bytes : 1 << 20;
-  while (jb > T && jb * K * 4 > l2 * 3 / 8) jb = ceil_to(jb / 2, T);
-  while (ib > R && ib * K * 4 > l2 / 2) ib = ceil_to(ib / 2, R);
-  /* the other spatial axes: one position a block, from the outside, while a block stays worth its while */
-  double each = work;
-  uint32_t rest[TN_DEF_MAX_AXES], n = 0;
-  for (uint32_t a = 0; a < c->k->n_axis; a++) if (fits(sp, a) && a != v && (int)a != L->r_axis) rest[n++] = a;
-  double want = c->threads * 6.0;
-  double blocks = 1;
-  for (uint32_t i = 0; i < n; i++) {
-    int64_t e = ext_or(c, rest[i], DYN);
-    if (blocks >= want && tn_dim_is_const(c->an->extent[rest[i]])) break;
-    double left = each / (double)e;
-    if (left >= 20000) { add_par(s, rest[i], 1); blocks *= (double)e; each = left; continue; }
-    int64_t blk = (int64_t)((double)e * 20000 / each) + 1;
-    if (blocks * (double)e / (double)blk > want) blk = (int64_t)(blocks * (double)e / want) + 1;
-    if (blk >= e && tn_dim_is_const(c->an->extent[rest[i]])) break;
-    add_par(s, rest[i], blk);
-    blocks *= (double)((e + blk - 1) / blk);
-    break;
-  }
-  (void)outer;
-  #define N_BLOCKS (blocks * (double)((M + ib - 1) / ib) * (double)((N + jb - 1) / jb))
-  for (int i = 0; i < 20 && N_BLOCKS < want; i++) {
-    double per = work / N_BLOCKS;
-    if (per < 16000) break;
-    int64_t ni = ceil_to((ib + 1) / 2, R), nj = ceil_to((jb + 1) / 2, T);
-    bool can_i = ni < ib, can_j = nj < jb;
-    if (!can_i && !can_j) break;
-    if (can_i && (!can_j || ib / R >= jb / T)) ib = ni; else jb = nj;
-  }
-  if (L->r_axis >= 0 && (ib < M || !tn_dim_is_const(c->an->extent[L->r_axis]))) add_par(s, (uint32_t)L->r_axis, ib);
-  if (jb < N || !tn_dim_is_const(c->an->extent[v])) add_par(s, v, jb);
+  tiled_blocks(c, L, sp, work);
 }
 
 static uint32_t common_axes(cs *c) {
@@ -566,7 +593,11 @@ tn_status tn_sched_choose(tn_diag *d, tn_arena *arena, const tn_kdef *kc, const 
     if (n_main == 1) {
       tn_kloop *L = &s->loop[s->n_loop - 1];
       one_loop(c, L);
-      for (uint32_t i = 0; i < s->n_loop; i++) set_order(c, &s->loop[i], loop_spatial(c, &s->loop[i]));
+      for (uint32_t i = 0; i < s->n_loop; i++) {
+        uint32_t sp = loop_spatial(c, &s->loop[i]);
+        if (s->loop[i].outer) choose_tile(c, &s->loop[i], sp); /* blocks have fixed axes since */
+        set_order(c, &s->loop[i], sp);
+      }
     }
     pk p = {c, NULL, 0, -1};
     for (uint32_t i = 0; i < s->n_loop && !p.cache; i++) { p.L = &s->loop[i]; walk_loop(c, p.L, pk_node, &p); }

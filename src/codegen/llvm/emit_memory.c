@@ -104,7 +104,13 @@ static LLVMValueRef masked_load(tn_ll *e, const tn_ninst *i, LLVMValueRef p) {
 
 static LLVMValueRef load_contiguous(tn_ll *e, const tn_ninst *i, LLVMValueRef p) {
   tn_dtype t = (tn_dtype)i->vt.dtype;
-  if (i->flags & TN_NF_GUARD) p = LLVMBuildSelect(e->b, e->val[i->d], p, gep(e, t, e->zeros, e->val[i->b]), "");
+  if (i->flags & TN_NF_GUARD) {
+    const tn_ninst *a = &e->n->inst[i->a];
+    if (a->op == TN_N_SCALAR && a->sop == TN_S_ADD && a->b == i->b) { /* base[x + b] or zeros[b]: one choice of pointer, which loops over b leave outside */
+      LLVMValueRef from = LLVMBuildSelect(e->b, e->val[i->d], gep(e, t, base_pointer(e, i->base), e->val[a->a]), e->zeros, "");
+      p = gep(e, t, from, e->val[i->b]);
+    } else p = LLVMBuildSelect(e->b, e->val[i->d], p, gep(e, t, e->zeros, e->val[i->b]), "");
+  }
   if (i->c && i->vt.lanes > 1) return masked_load(e, i, p);
   if (!i->c) return plain_load(e, i, i->vt, p);
   p = LLVMBuildSelect(e->b, e->val[i->c], p, e->zeros, "");

@@ -105,8 +105,8 @@ static bool wants_unroll(const tn_nest *n) {
 }
 
 static tn_status run_passes(tn_diag *d, const tn_nest *n, LLVMModuleRef mod, LLVMTargetMachineRef tm) {
-  const char *passes = wants_unroll(n) ? "function(early-cse,instcombine<no-verify-fixpoint>,loop-unroll<O1>,simplifycfg)"
-                                       : "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
+  const char *passes = wants_unroll(n) ? "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),loop-unroll<O1>,simplifycfg)"
+                                       : "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),simplifycfg)";
   LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
   LLVMErrorRef err = LLVMRunPasses(mod, passes, tm, o);
   LLVMDisposePassBuilderOptions(o);
