@@ -1,9 +1,10 @@
 /* fuse_attention: finds contract -> eltwise and reductions over the scores' last dim -> contract over that dim, and makes it one group.
  *
  * Grown forward from the first contract: whatever reads the region must be able to join it or be the one second contract; a reader of any
- * other kind, or a result of the graph, ends the attempt. So nothing of the score matrix is needed in memory. What softmax looks like is
- * not asked: scaling, masks, guards for empty rows are all eltwise and row reductions. Plain contract chains without a reduction are left
- * alone. The scores' last dim must be constant, since a kernel keeps a row of them. */
+ * other kind, or a result of the graph, ends the attempt. So nothing of the score matrix is needed in memory. What exactly softmax looks
+ * like is not asked: scaling, masks, guards for empty rows are all eltwise and row reductions. But there must be a reduction and an
+ * exponential: linear, layer norm, linear has this shape too, and wants two products with a packed weight each. For the same reason a row of
+ * the result must be short. The scores' last dim must be constant, since a kernel keeps a row of them. */
 #include "passes/fuse_int.h"
 #include <string.h>
 
@@ -25,24 +26,33 @@ static bool makes_scores(fx *f, uint32_t c1) {
   char row = l.o[l.no - 2], col = l.o[l.no - 1];
   return has(l.a, l.na, row) != has(l.b, l.nb, row) && has(l.a, l.na, col) != has(l.b, l.nb, col) && has(l.a, l.na, row) != has(l.a, l.na, col);
 }
+enum { MAX_RESULT_ROW = 512 };
 /* Operand `which` of c2 is the scores; their last dim is summed away, their rows stay and belong to them alone. */
-static bool takes_scores(fx *f, uint32_t c2, int which, uint32_t rank) {
+static bool takes_scores(fx *f, uint32_t c2, int which, const tn_type *scores) {
+  int64_t row_size = 1;
   labels l;
   if (!read_labels(&f->g->node[c2], &l)) return false;
   const char *p = which ? l.b : l.a, *v = which ? l.a : l.b;
   int np = which ? l.nb : l.na, nv = which ? l.na : l.nb;
-  if (np != (int)rank) return false;
+  const tn_type *t = tn_typeof(f->g, f->g->node[c2].in[which]);
+  int at[TN_MAX_RANK];
+  if (np != t->rank || np < 2 || !tn_px_unit_map(scores, t, at) || at[np - 1] != scores->rank - 1) return false;
   char col = p[np - 1], row = p[np - 2];
   if (has(l.o, l.no, col) || !has(v, nv, col) || !has(l.o, l.no, row) || has(v, nv, row)) return false;
   for (int i = 0; i < np - 1; i++)
     if (!has(l.o, l.no, p[i])) return false;
+  for (int i = 0; i < l.no; i++) { /* what a row of scores makes */
+    tn_dim d = fx_type(f, c2)->dim[i];
+    if (has(p, np, l.o[i])) continue;
+    if (!tn_dim_is_const(d) || (row_size *= d) > MAX_RESULT_ROW) return false;
+  }
   return true;
 }
 
 typedef struct region {
   uint32_t group;
   uint32_t c2, last_use;
-  bool reduces;
+  bool reduces, exponential;
 } region;
 
 /* Largest node that reads the value, through views; UINT32_MAX: it is a result of the graph. */
@@ -72,24 +82,25 @@ static bool belongs(fx *f, region *r, uint32_t node) {
   if (n->op == TN_OP_CONTRACT) {
     fx_trace a = fx_trace_back(f, n->in[0], 1), b = fx_trace_back(f, n->in[1], 1);
     int which = f->of[b.base] == r->group;
-    if (r->c2 || (f->of[a.base] == r->group) == (which == 1) || (which ? b : a).n_views) return false;
-    if (!tn_px_same_shape(fx_type(f, (which ? b : a).base), x->type) || !takes_scores(f, node, which, x->type->rank)) return false;
+    const fx_trace *way = which ? &b : &a;
+    if (r->c2 || (f->of[a.base] == r->group) == (which == 1) || way->permute || way->stretch || way->cut) return false;
+    if (fx_level_of(x, fx_type(f, way->base)) != LV_DOMAIN || !takes_scores(f, node, which, x->type)) return false;
     r->c2 = node;
     return true;
   }
   if (f->cls[node] == FX_REDUCE) {
-    tn_dim dims[TN_MAX_RANK];
-    bool last = tn_attr_dims(n, "dims", dims, TN_MAX_RANK) == 1 && dims[0] == (tn_dim)x->type->rank - 1;
-    if (!last || fx_trace_back(f, n->in[0], 1).n_views || !tn_px_same_shape(tn_typeof(f->g, n->in[0]), x->type)) return false;
+    fx_trace way = fx_trace_back(f, n->in[0], 1);
+    if (way.permute || way.stretch || way.cut || fx_level_of(x, fx_type(f, way.base)) != LV_DOMAIN) return false;
+    if (!fx_same_reduction(x, tn_typeof(f->g, n->in[0]), fx_reduced_of(f, node))) return false;
     r->reduces = true;
     return true;
   }
   if (f->cls[node] != FX_PW || n->op == TN_OP_PAD || n->op == TN_OP_FLIP) return false;
-  fx_level at = fx_level_of(x, fx_type(f, node));
-  if (at == LV_NONE) return false;
+  if (fx_level_of(x, fx_type(f, node)) == LV_NONE) return false;
+  if (n->op == TN_OP_EXP || n->op == TN_OP_EXP2) r->exponential = true;
   for (uint32_t k = 0; k < n->n_in; k++) {
     fx_trace t = fx_trace_back(f, n->in[k], 1);
-    if (f->of[t.base] == r->group && !fx_sits_well(f, x, n->in[k], &t, at, false)) return false;
+    if (f->of[t.base] == r->group && !fx_sits_well(f, x, n->in[k], &t, fx_type(f, node), false)) return false;
   }
   return true;
 }
@@ -118,7 +129,7 @@ static tn_status grow(fx *f, uint32_t c1) {
     fine = belongs(f, &r, i) && f->group[r.group].n < FX_MAX_NODES / 2;
     if (fine && i != r.c2) TN_TRY(take(f, &r, i));
   }
-  fine = fine && r.last_use != UINT32_MAX && r.c2 && r.reduces;
+  fine = fine && r.last_use != UINT32_MAX && r.c2 && r.reduces && r.exponential;
   if (fine && !fx_group_put(f, r.group, r.c2)) return FX_OOM(f);
   for (uint32_t k = 0; fine && k < 4; k++) {
     uint32_t m = fx_def(f, f->g->node[k & 2 ? c1 : r.c2].in[k & 1]);

@@ -168,44 +168,60 @@ bool fx_fits(fx *f, uint32_t t, uint32_t h, uint32_t extra) {
   return ports <= FX_MAX_PORTS;
 }
 
-/* ---- reduction shapes ---- */
-static bool is_kept_form(const fx_group *x, uint32_t rank, const tn_dim *dim) { /* the domain's shape with 1 in reduced dims, leading 1s free */
-  if (rank > x->type->rank) return false;
-  uint32_t lead = x->type->rank - rank;
-  for (uint32_t k = 0; k < x->type->rank; k++) {
-    tn_dim want = x->reduced >> k & 1 ? 1 : x->type->dim[k], have = k < lead ? 1 : dim[k - lead];
+/* ---- reduction shapes ----
+ * Dims of 1 are left out of account: [1,16,64] and [16,64] are one domain, since nothing moves between them. */
+
+/* The reduced dims of the domain, seen in a type that is the domain up to 1s; dims of 1 that are reduced vanish. */
+static bool reduced_in(const fx_group *x, const tn_type *t, uint32_t *out_bits) {
+  int at[TN_MAX_RANK];
+  if (!tn_px_unit_map(x->type, t, at)) return false;
+  *out_bits = 0;
+  for (uint32_t j = 0; j < t->rank; j++)
+    if (at[j] >= 0 && (x->reduced >> at[j] & 1)) *out_bits |= 1u << j;
+  return true;
+}
+/* Has the value of this shape, next to one of domain type t, a 1 in each reduced dim and the domain's size elsewhere? Leading 1s are free. */
+static bool is_kept_form(const fx_group *x, const tn_type *t, uint32_t rank, const tn_dim *dim) {
+  uint32_t bits;
+  if (rank > t->rank || !reduced_in(x, t, &bits)) return false;
+  for (uint32_t k = 0; k < t->rank; k++) {
+    tn_dim want = bits >> k & 1 ? 1 : t->dim[k], have = k < t->rank - rank ? 1 : dim[k - (t->rank - rank)];
     if (want != have) return false;
   }
   return true;
 }
-static bool is_dropped_form(const fx_group *x, const tn_type *t) {
-  uint32_t n = 0;
-  for (uint32_t k = 0; k < x->type->rank; k++) {
-    if (x->reduced >> k & 1) continue;
-    if (n >= t->rank || t->dim[n] != x->type->dim[k]) return false;
-    n++;
-  }
-  return n == t->rank;
-}
 fx_level fx_level_of(const fx_group *x, const tn_type *t) {
-  if (tn_px_same_shape(t, x->type)) return LV_DOMAIN;
-  return is_dropped_form(x, t) || (t->rank == x->type->rank && is_kept_form(x, t->rank, t->dim)) ? LV_REDUCED : LV_NONE;
+  tn_dim dim[TN_MAX_RANK];
+  int at[TN_MAX_RANK];
+  tn_type rows = {.rank = 0, .dim = dim};
+  if (tn_px_unit_map(x->type, t, at)) return LV_DOMAIN;
+  for (uint32_t k = 0; k < x->type->rank; k++)
+    if (!(x->reduced >> k & 1)) dim[rows.rank++] = x->type->dim[k];
+  return tn_px_unit_map(&rows, t, at) ? LV_REDUCED : LV_NONE;
 }
-/* Does the operand, made inside reduction x, sit where it belongs when a value of level `at` reads it? */
-bool fx_sits_well(fx *f, const fx_group *x, tn_ref r, const fx_trace *t, fx_level at, bool inner) {
-  const tn_type *base = fx_type(f, t->base), *end = tn_typeof(f->g, r);
+bool fx_sits_well(fx *f, const fx_group *x, tn_ref r, const fx_trace *t, const tn_type *reader, bool inner) {
+  const tn_type *end = tn_typeof(f->g, r);
+  fx_level from = fx_level_of(x, fx_type(f, t->base)), to = fx_level_of(x, reader);
   if (inner) return true; /* a small value computed from outside: index arithmetic puts it in place */
-  fx_level b = fx_level_of(x, base);
-  if (b == LV_NONE || t->permute || t->cut) return false;
-  if (at == LV_REDUCED) return b == LV_REDUCED && !t->stretch && fx_level_of(x, end) == LV_REDUCED;
-  if (b == LV_DOMAIN) return t->n_views == 0;
+  if (from == LV_NONE || to == LV_NONE || t->permute || t->cut) return false;
+  if (from == to) return !t->stretch && tn_px_numel(f->g, end) == tn_px_numel(f->g, reader) && tn_px_broadcasts_to(end, reader->rank, reader->dim);
+  if (to == LV_REDUCED) return false; /* rows can't read single elements */
   if (t->stretch) { /* find the shape before the stretch: only one, only last */
     const tn_node *n = tn_def(f->g, r);
-    if (n->op != TN_OP_BROADCAST || !tn_px_same_shape(end, x->type)) return false;
+    if (n->op != TN_OP_BROADCAST || !tn_px_same_shape(end, reader)) return false;
     end = tn_typeof(f->g, n->in[0]);
     if (fx_def(f, n->in[0]) != t->base && tn_px_op(f->g, n->in[0]) != TN_OP_RESHAPE) return false;
   }
-  return is_kept_form(x, end->rank, end->dim);
+  return is_kept_form(x, reader, end->rank, end->dim);
+}
+/* Two reductions over one domain and the same dims of it. */
+bool fx_same_reduction(const fx_group *x, const tn_type *s, uint32_t bits) {
+  uint32_t mine;
+  int at[TN_MAX_RANK];
+  if (!reduced_in(x, s, &mine) || !tn_px_unit_map(x->type, s, at)) return false;
+  for (uint32_t j = 0; j < s->rank; j++)
+    if (s->dim[j] == 1) bits &= ~(1u << j);
+  return mine == bits;
 }
 
 /* ---- joining one node ---- */
@@ -225,19 +241,17 @@ static bool shapes_allow(fx *f, uint32_t t, uint32_t node, uint64_t *out_map) {
   const tn_type *type = fx_type(f, node);
   tn_dim numel = tn_px_numel(f->g, type);
   bool linked = false, behind = x->kind == FX_CONTRACT || x->kind == FX_ATTENTION;
-  fx_level at = LV_DOMAIN;
   uint64_t map = 0;
   if (n->op == TN_OP_PAD || n->op == TN_OP_FLIP || f->cls[node] == FX_INDEX) return false; /* starts a group, joins none */
   if (x->kind == FX_REDUCTION) {
-    at = fx_level_of(x, type);
-    if (at == LV_NONE || f->cls[node] == FX_MOVE) return false;
+    if (fx_level_of(x, type) == LV_NONE || f->cls[node] == FX_MOVE) return false;
   } else if (numel == TN_DIM_BAD || numel != x->numel) return false;
   for (uint32_t k = 0; k < n->n_in; k++) {
     fx_trace r = fx_trace_back(f, n->in[k], f->map[fx_trace_back(f, n->in[k], 1).base]);
     if (f->of[r.base] != t) continue;
     bool inner = is_inner(f, t, r.base);
     if (x->kind == FX_REDUCTION) {
-      if (!fx_sits_well(f, x, n->in[k], &r, at, inner)) return false;
+      if (!fx_sits_well(f, x, n->in[k], &r, type, inner)) return false;
     } else if (behind) {
       if (f->map[r.base] == 0) return false; /* scores, casts of operands */
       if (r.stretch || r.cut || tn_px_numel(f->g, tn_typeof(f->g, n->in[k])) != numel) return false;
@@ -303,8 +317,8 @@ static bool links_allow(fx *f, uint32_t t, uint32_t h) {
         if (f->of[w.base] != to) continue;
         if (x->kind == FX_REDUCTION) {
           bool inner = f->group[to].kind == FX_POINTWISE;
-          if (f->g->node[m].op == TN_OP_REDUCE && w.n_views) return false;
-          if (!fx_sits_well(f, x, r, &w, fx_level_of(x, fx_type(f, m)), inner)) return false;
+          const tn_type *reader = f->g->node[m].op == TN_OP_REDUCE ? tn_typeof(f->g, r) : fx_type(f, m);
+          if (!fx_sits_well(f, x, r, &w, reader, inner)) return false;
         } else if (x->kind != FX_POINTWISE && to == t) return false; /* it would have joined by itself */
       }
     }
@@ -316,12 +330,12 @@ static bool may_pull(fx *f, uint32_t t, uint32_t h, const fx_trace *way) {
   const fx_group *x = &f->group[t], *y = &f->group[h];
   if (!links_allow(f, t, h)) return false;
   if (x->kind == FX_REDUCTION && y->kind == FX_REDUCTION)
-    return x->reduced == y->reduced && tn_px_same_shape(x->type, y->type);
+    return fx_same_reduction(x, y->type, y->reduced);
   if (y->kind != FX_POINTWISE) return false;
   bool vanishes = fx_all_uses_in(f, h, t, 0), same = y->numel == x->numel && y->numel != TN_DIM_BAD;
   bool straight = !way->stretch && !way->cut && !way->permute;
   if (x->kind == FX_REDUCTION) {
-    if (same && straight && way->n_views == 0 && h_fits_reduction(f, t, h, vanishes)) return true;
+    if (same && straight && h_fits_reduction(f, t, h, vanishes)) return true;
     return vanishes && !way->cut && h_fits_reduction(f, t, h, true) && recompute_is_fine(f, h, t);
   }
   if (x->kind == FX_POINTWISE && same && straight) return true;
@@ -372,7 +386,7 @@ static tn_status place_pointwise(fx *f, uint32_t node) {
   return pull_operands(f, node);
 }
 
-static uint32_t reduced_of(const fx *f, uint32_t node) {
+uint32_t fx_reduced_of(const fx *f, uint32_t node) {
   tn_dim d[TN_MAX_RANK];
   int n = tn_attr_dims(&f->g->node[node], "dims", d, TN_MAX_RANK);
   uint32_t bits = 0;
@@ -383,23 +397,25 @@ static uint32_t reduced_of(const fx *f, uint32_t node) {
 static tn_status place_reduce(fx *f, uint32_t node) {
   tn_ref o = f->g->node[node].in[0];
   const tn_type *s = tn_typeof(f->g, o);
-  uint32_t bits = reduced_of(f, node), home = 0;
+  uint32_t bits = fx_reduced_of(f, node), home = 0;
   fx_trace way = fx_trace_back(f, o, 1);
   uint32_t h = f->of[way.base];
-  if (h && way.n_views == 0 && f->cls[way.base] != FX_CHEAP) {
+  bool plain = !way.permute && !way.stretch && !way.cut;
+  if (h && plain && f->cls[way.base] != FX_CHEAP) {
     fx_group *x = &f->group[h];
-    if (x->kind == FX_REDUCTION && x->reduced == bits && tn_px_same_shape(x->type, s)) home = h;
-    if (x->kind == FX_POINTWISE && tn_px_same_shape(x->type, s)) {
+    int at[TN_MAX_RANK];
+    if (x->kind == FX_REDUCTION && fx_same_reduction(x, s, bits) && fx_level_of(x, fx_type(f, way.base)) == LV_DOMAIN) home = h;
+    if (x->kind == FX_POINTWISE && tn_px_unit_map(s, fx_type(f, way.base), at)) {
       home = h;
       for (uint32_t i = 0; i < x->n && home; i++) {
         const tn_type *m = fx_type(f, x->member[i]);
-        if (tn_px_numel(f->g, m) == x->numel && !tn_px_same_shape(m, s)) home = 0;
+        if (tn_px_numel(f->g, m) == x->numel && !tn_px_unit_map(s, m, at)) home = 0;
       }
     }
   } else if (!h) { /* another reduction of the same value in the same way */
     for (uint32_t i = f->n_groups; i-- > 1 && !home;) {
       fx_group *x = &f->group[i];
-      if (!x->live || x->kind != FX_REDUCTION || x->reduced != bits || !tn_px_same_shape(x->type, s)) continue;
+      if (!x->live || x->kind != FX_REDUCTION || !fx_same_reduction(x, s, bits)) continue;
       for (uint32_t k = 0; k < x->n && !home; k++) {
         const tn_node *m = &f->g->node[x->member[k]];
         if (m->op == TN_OP_REDUCE && m->in[0].id == o.id) home = i;

@@ -70,8 +70,10 @@ bool fx_escapes(fx *f, uint32_t node, uint32_t group);          /* some reader o
 /* Where a type lies in a reduction: the domain, the domain without its reduced dims (kept as 1 or dropped), or neither. */
 typedef enum fx_level { LV_NONE, LV_DOMAIN, LV_REDUCED } fx_level;
 fx_level fx_level_of(const fx_group *x, const tn_type *t);
-/* Does operand r, made inside reduction x, sit where it belongs when a value of level `at` reads it? inner: it comes from outside x. */
-bool fx_sits_well(fx *f, const fx_group *x, tn_ref r, const fx_trace *t, fx_level at, bool inner);
+uint32_t fx_reduced_of(const fx *f, uint32_t node);             /* bit set of a reduce node's dims */
+bool fx_same_reduction(const fx_group *x, const tn_type *s, uint32_t bits); /* reducing those dims of s is what reduction x does */
+/* Does operand r, made inside reduction x, sit where it belongs next to a value of the reader's type? inner: it comes from outside x. */
+bool fx_sits_well(fx *f, const fx_group *x, tn_ref r, const fx_trace *t, const tn_type *reader, bool inner);
 tn_status fx_place(fx *f, uint32_t node);                       /* puts a member-class node into a group */
 bool fx_outside_operand(const fx *f, uint32_t node, uint32_t k);/* operand k must lie in memory: tables, operands of anchors */
 

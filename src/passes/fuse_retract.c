@@ -37,7 +37,7 @@ static bool may_move(fx *f, uint32_t node, uint32_t from, uint32_t to) {
   const fx_group *x = &f->group[to];
   const tn_node *n = &f->g->node[node];
   if (f->cls[node] != FX_PW || (x->kind != FX_POINTWISE && x->kind != FX_REDUCTION) || x->n + 2 >= FX_MAX_NODES / 2) return false;
-  if (x->kind == FX_REDUCTION ? !tn_px_same_shape(fx_type(f, node), x->type) : tn_px_numel(f->g, fx_type(f, node)) != x->numel) return false;
+  if (x->kind == FX_REDUCTION ? fx_level_of(x, fx_type(f, node)) != LV_DOMAIN : tn_px_numel(f->g, fx_type(f, node)) != x->numel) return false;
   for (uint32_t k = 0; k < n->n_in; k++) {
     uint32_t base = fx_trace_back(f, n->in[k], 1).base;
     if (f->of[base] == from && (f->map[base] == 0 || !stored_anyhow(f, base, from, node, 0))) return false;

@@ -40,11 +40,14 @@ tn_status tn_passes_run(tn_pass_ctx *p, tn_graph *g, const char *list);
 /* fuse: what may be one kernel. Shared with nobody: lower takes any FUSED body that follows the rules below.
  *
  * A body holds eltwise, layout, create, index (take, gather, index), reduce, window, contract and conv nodes. Its kinds:
- *   pointwise  no reduction. All outputs have one numel and (up to views inside) one domain.
+ *   pointwise  no reduction. All outputs have one numel and (up to views inside) one domain; smaller values inside are read stretched.
  *   reduction  a domain shape S and one set D of reduced dims of S; every reduce of the body reduces exactly D of a value of shape S; every other
- *              node has shape S, or S without D (keepdim or dropped), or is a broadcast/view between those. Softmax and layer norm are such bodies.
- *   contract   exactly one contract, conv or window node; after it only eltwise nodes (and views that keep numel) over its output: the epilogue.
- *              Before it only views and casts of inputs.
- *   attention  contract (scores) -> eltwise -> reductions over the scores' last dim -> eltwise -> contract over that dim -> eltwise.
- * Views at the border stay outside: lower makes them free plan views. */
+ *              node has shape S, or S without D (keepdim or dropped), or is a broadcast/view between those, or is a smaller value made from
+ *              outside only. Shapes count up to dims of 1: [1,16,64] and [16,64] are one domain. Softmax and layer norm are such bodies.
+ *   contract   exactly one contract, conv or window node; after it only eltwise nodes (and views that keep numel) over its output: the epilogue,
+ *              in which each element belongs to one element of the anchor's output. Operands of the epilogue may be made inside from smaller
+ *              or equal values from outside. Before the anchor only widening casts of its operands.
+ *   attention  contract (scores) -> eltwise -> reductions over the scores' last dim, with an exp -> eltwise -> contract over that dim -> eltwise.
+ * Views at the border stay outside: lower makes them free plan views. A reshape that no strides can say is never left outside a body.
+ * An operand of an anchor and the table of a take, gather or index are always inputs of the body (or the cast of one). */
 #endif

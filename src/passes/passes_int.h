@@ -31,6 +31,7 @@ bool tn_px_same_dims(uint32_t ra, const tn_dim *a, uint32_t rb, const tn_dim *b)
 bool tn_px_same_shape(const tn_type *a, const tn_type *b);
 tn_dim tn_px_numel(tn_graph *g, const tn_type *t);               /* TN_DIM_BAD on overflow */
 bool tn_px_static(const tn_type *t, int64_t *out_numel);         /* all dims constant; numel below 2^40 */
+bool tn_px_unit_map(const tn_type *from, const tn_type *to, int *at); /* equal but for dims of 1: at[j] = dim of `from` that dim j of `to` is, -1 for a 1 */
 bool tn_px_broadcasts_to(const tn_type *a, uint32_t rank, const tn_dim *dim); /* a stretches to that shape, provably */
 /* The one value of a fill: FULL with a number, a one-element CONST, or a view of such a thing. In the value's dtype. */
 bool tn_px_fill(const tn_graph *g, tn_ref r, tn_num *out);

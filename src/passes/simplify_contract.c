@@ -95,26 +95,40 @@ tn_ref tn_rule_contract_bcast(tn_sx *s, uint32_t id) {
   return tn_sx_none();
 }
 
+/* Letters for dims of size 1 go away: in both operands, or summed, or beside another letter that only this operand gives to the result. One
+ * row or column letter stays on each side, and one summed letter, so that a product keeps the form that kernels know. */
+static bool spare(const labels *l, int k, char c) {
+  bool there = strchr(l->side[1 - k], c) != NULL, out = strchr(l->out, c) != NULL;
+  if (there && out) return true;
+  if (!there && !out) return true;
+  for (const char *o = l->side[k]; *o; o++) {
+    bool o_there = strchr(l->side[1 - k], *o) != NULL, o_out = strchr(l->out, *o) != NULL;
+    if (*o != c && o_there == there && o_out == out) return true;
+  }
+  return false;
+}
 tn_ref tn_rule_contract_unit(tn_sx *s, uint32_t id) {
   labels l;
   if (!read_labels(s, id, &l) || twice(l.side[0]) || twice(l.side[1])) return tn_sx_none();
+  const tn_type out = *tn_sx_out(s, id);
   for (int k = 0; k < 2; k++) {
     tn_ref r[2] = {in(s, id, 0), in(s, id, 1)};
-    int at[TN_MAX_RANK];
-    if (!made_by(s, r[k], TN_OP_RESHAPE)) continue;
-    const tn_type to = *tn_typeof(s->g, r[k]), out = *tn_sx_out(s, id);
-    bool drop[TN_MAX_RANK] = {false}, any = false;
-    if (!tn_sx_unit_map(tn_typeof(s->g, src(s, r[k])), &to, at) || to.rank <= tn_typeof(s->g, src(s, r[k]))->rank) continue;
-    for (uint32_t i = 0; i < to.rank; i++) {
-      if (at[i] >= 0) continue;
-      drop[i] = any = true;
-      char *o = strchr(l.out, l.side[k][i]);
-      if (o && !strchr(l.side[1 - k], l.side[k][i])) memmove(o, o + 1, strlen(o)); /* known from here only: the result gets it back by a reshape */
+    uint32_t rank = tn_typeof(s->g, r[k])->rank;
+    for (uint32_t i = 0; i < rank; i++) {
+      char c = l.side[k][i], *o;
+      if (tn_typeof(s->g, r[k])->dim[i] != 1 || !spare(&l, k, c)) continue;
+      for (int j = 0; j < 2; j++) {
+        bool drop[TN_MAX_RANK] = {false};
+        char *at = strchr(l.side[j], c);
+        if (!at) continue;
+        drop[at - l.side[j]] = true;
+        r[j] = squeeze(s, &l, j, r[j], drop);
+        if (!r[j].id) return r[j];
+      }
+      if ((o = strchr(l.out, c))) memmove(o, o + 1, strlen(o));
+      tn_ref y = build(s, &l, r[0], r[1]);
+      return y.id ? tn_px_reshape(&s->b, y, out.rank, out.dim) : y;
     }
-    if (!any) continue;
-    r[k] = squeeze(s, &l, k, r[k], drop);
-    tn_ref y = r[k].id ? build(s, &l, r[0], r[1]) : r[k];
-    return y.id ? tn_px_reshape(&s->b, y, out.rank, out.dim) : y;
   }
   return tn_sx_none();
 }
@@ -274,7 +288,7 @@ tn_ref tn_rule_reduce_unit(tn_sx *s, uint32_t id) {
   uint32_t m = 0;
   tn_ref x = in(s, id, 0);
   if (!made_by(s, x, TN_OP_RESHAPE) || !combiner_of(s, id, &c)) return tn_sx_none();
-  if (!tn_sx_unit_map(tn_typeof(s->g, src(s, x)), tn_typeof(s->g, x), at)) return tn_sx_none();
+  if (tn_typeof(s->g, src(s, x))->rank >= tn_typeof(s->g, x)->rank || !tn_px_unit_map(tn_typeof(s->g, src(s, x)), tn_typeof(s->g, x), at)) return tn_sx_none();
   const tn_type out = *tn_sx_out(s, id);
   int n = tn_attr_dims(&s->g->node[id], "dims", d, TN_MAX_RANK);
   for (int i = 0; i < n; i++)

@@ -30,7 +30,6 @@ static inline const tn_type *tn_sx_out(tn_sx *s, uint32_t id) { return tn_typeof
 static inline uint32_t tn_sx_uses(const tn_sx *s, tn_ref r) { return r.id < s->n_uses ? s->uses[r.id] : 1; }
 tn_ref tn_sx_as_out(tn_sx *s, uint32_t id, tn_ref x);            /* x stretched to the shape of node id's result */
 tn_ref tn_sx_fill_out(tn_sx *s, uint32_t id, double v);          /* a fill of the type of node id's result */
-bool tn_sx_unit_map(const tn_type *from, const tn_type *to, int *at);   /* a reshape that only adds or drops dims of size 1 */
 /* How a reshape merges runs of dims: start[i] .. start[i + 1] of `from` make dim i of `to`. False when it does anything else. */
 bool tn_sx_merges(tn_sx *s, const tn_type *from, const tn_type *to, uint32_t *start);
 tn_ref tn_sx_rebuild(tn_sx *s, uint32_t id, const tn_ref *args);        /* node id's op and attributes on other operands */

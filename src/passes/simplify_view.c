@@ -79,6 +79,14 @@ tn_ref tn_rule_bcast_ones(tn_sx *s, uint32_t id) {
 
 /* ---- views and eltwise ---- */
 
+static bool drops_ones(tn_sx *s, tn_ref r) { /* a reshape that only drops dims of 1: those go up, the others down */
+  int at[TN_MAX_RANK];
+  if (!made_by(s, r, TN_OP_RESHAPE)) return false;
+  const tn_type *from = tn_typeof(s->g, src(s, r)), *to = tn_typeof(s->g, r);
+  return to->rank <= from->rank && tn_px_unit_map(from, to, at);
+}
+
+
 tn_ref tn_sx_rebuild(tn_sx *s, uint32_t id, const tn_ref *args) {
   if (s->b.st != TN_OK) return tn_sx_none();
   const tn_node *n = &s->g->node[id];
@@ -159,7 +167,7 @@ tn_ref tn_rule_sink_view(tn_sx *s, uint32_t id) {
     if (at != UINT32_MAX) return tn_sx_none();
     at = k;
   }
-  if (at == UINT32_MAX || !sinkable(tn_px_op(s->g, args[at])) || tn_sx_uses(s, args[at]) > 1) return tn_sx_none();
+  if (at == UINT32_MAX || !sinkable(tn_px_op(s->g, args[at])) || tn_sx_uses(s, args[at]) > 1 || drops_ones(s, args[at])) return tn_sx_none();
   if (!tn_px_same_shape(tn_typeof(s->g, args[at]), tn_sx_out(s, id))) return tn_sx_none();
   uint32_t view = def(s, args[at]);
   args[at] = src(s, args[at]);
@@ -179,7 +187,7 @@ tn_ref tn_rule_sink_pair(tn_sx *s, uint32_t id) {
   if (n_in < 2 || n_in > 3) return tn_sx_none();
   for (uint32_t k = 0; k < n_in; k++) views[k] = in(s, id, k);
   tn_op op = tn_px_op(s->g, views[0]);
-  if (op != TN_OP_RESHAPE && op != TN_OP_PERMUTE) return tn_sx_none();
+  if ((op != TN_OP_RESHAPE && op != TN_OP_PERMUTE) || drops_ones(s, views[0])) return tn_sx_none();
   for (uint32_t k = 0; k < n_in; k++) {
     int p[TN_MAX_RANK], q[TN_MAX_RANK];
     uint32_t m = def(s, views[k]);
@@ -202,7 +210,7 @@ tn_ref tn_rule_sink_trailing(tn_sx *s, uint32_t id) {
   b = in(s, id, 1);
   for (uint32_t k = 0; k < 2; k++) {
     tn_ref x = k ? b : a, other = k ? a : b;
-    if (!made_by(s, x, TN_OP_RESHAPE) || tn_sx_uses(s, x) > 1 || !tn_px_same_shape(tn_typeof(s->g, x), tn_sx_out(s, id))) continue;
+    if (!made_by(s, x, TN_OP_RESHAPE) || tn_sx_uses(s, x) > 1 || drops_ones(s, x) || !tn_px_same_shape(tn_typeof(s->g, x), tn_sx_out(s, id))) continue;
     const tn_type *from = tn_typeof(s->g, src(s, x)), *to = tn_typeof(s->g, x), *o = tn_typeof(s->g, other);
     if (o->rank == 0 || o->rank > from->rank || o->rank >= to->rank) continue;
     if (!tn_px_same_dims(o->rank, from->dim + (from->rank - o->rank), o->rank, to->dim + (to->rank - o->rank))) continue;
@@ -217,19 +225,6 @@ tn_ref tn_rule_sink_trailing(tn_sx *s, uint32_t id) {
 
 /* ---- reshapes that only add or drop dims of size 1 ---- */
 
-/* at[j] = dim of `from` that dim j of `to` is, -1 for one of size 1; false when the reshape does more. */
-bool tn_sx_unit_map(const tn_type *from, const tn_type *to, int *at) {
-  uint32_t i = 0;
-  for (uint32_t j = 0; j < to->rank; j++) {
-    at[j] = -1;
-    if (to->dim[j] == 1) continue;
-    while (i < from->rank && from->dim[i] == 1) i++;
-    if (i == from->rank || from->dim[i] != to->dim[j]) return false;
-    at[j] = (int)i++;
-  }
-  while (i < from->rank && from->dim[i] == 1) i++;
-  return i == from->rank;
-}
 /* An operand of the eltwise over `to`, spelled for the one over `from`. */
 static tn_ref respell(tn_sx *s, tn_ref o, uint32_t rank_to, const tn_type *from, const int *at) {
   const tn_type *t = tn_typeof(s->g, o);
@@ -238,7 +233,8 @@ static tn_ref respell(tn_sx *s, tn_ref o, uint32_t rank_to, const tn_type *from,
   for (uint32_t i = 0; i < from->rank; i++) dim[i] = 1;
   for (uint32_t j = lead; j < rank_to; j++)
     if (at[j] >= 0) dim[at[j]] = t->dim[j - lead];
-  while (skip < from->rank && dim[skip] == 1) skip++; /* leading 1s say nothing */
+  /* leading 1s say nothing; but an operand of full rank stays one where the dims are 1 anyhow, so that forms do not mix */
+  while (skip < from->rank && dim[skip] == 1 && (lead > 0 || from->dim[skip] != 1)) skip++;
   return tn_px_reshape(&s->b, o, from->rank - skip, dim + skip);
 }
 tn_ref tn_rule_sink_unit(tn_sx *s, uint32_t id) {
@@ -250,7 +246,7 @@ tn_ref tn_rule_sink_unit(tn_sx *s, uint32_t id) {
   for (uint32_t k = 0; k < n_in; k++) {
     if (!made_by(s, args[k], TN_OP_RESHAPE) || !tn_px_same_shape(tn_typeof(s->g, args[k]), tn_sx_out(s, id))) continue;
     const tn_type from = *tn_typeof(s->g, src(s, args[k])), to = *tn_typeof(s->g, args[k]);
-    if (!tn_sx_unit_map(&from, &to, at)) continue;
+    if (from.rank >= to.rank || !tn_px_unit_map(&from, &to, at)) continue;
     for (uint32_t j = 0; j < n_in; j++)
       if (j != k) args[j] = respell(s, args[j], to.rank, &from, at);
     args[k] = src(s, args[k]);
@@ -260,6 +256,18 @@ tn_ref tn_rule_sink_unit(tn_sx *s, uint32_t id) {
   return tn_sx_none();
 }
 
+/* A reshape that drops 1s moves in front of the eltwise that makes its operand. */
+tn_ref tn_rule_hoist_unit(tn_sx *s, uint32_t id) {
+  tn_ref x = in(s, id, 0), args[3];
+  int at[TN_MAX_RANK];
+  uint32_t m = def(s, x), n_in = s->g->node[m].n_in;
+  const tn_type from = *tn_typeof(s->g, x), to = *tn_sx_out(s, id);
+  if (!tn_px_is_pw(tn_px_op(s->g, x)) || made_by(s, x, TN_OP_COPY) || tn_sx_uses(s, x) > 1 || n_in > 3 || to.rank >= from.rank) return tn_sx_none();
+  if (!tn_px_unit_map(&to, &from, at)) return tn_sx_none();
+  for (uint32_t k = 0; k < n_in; k++) args[k] = respell(s, tn_px_in(s->g, m, k), from.rank, &to, at);
+  tn_ref y = tn_sx_rebuild(s, m, args);
+  return y.id ? tn_px_broadcast(&s->b, y, to.rank, to.dim) : y;
+}
 /* The reshape goes below the permute; dims of 1 that the source has besides go last. */
 tn_ref tn_rule_permute_unit(tn_sx *s, uint32_t id) {
   int at[TN_MAX_RANK], perm[TN_MAX_RANK], order[TN_MAX_RANK], n = 0;
@@ -267,7 +275,7 @@ tn_ref tn_rule_permute_unit(tn_sx *s, uint32_t id) {
   tn_ref x = in(s, id, 0);
   if (!made_by(s, x, TN_OP_RESHAPE) || !read_perm(&s->g->node[id], perm)) return tn_sx_none();
   const tn_type from = *tn_typeof(s->g, src(s, x)), to = *tn_typeof(s->g, x);
-  if (!tn_sx_unit_map(&from, &to, at)) return tn_sx_none();
+  if (from.rank >= to.rank || !tn_px_unit_map(&from, &to, at)) return tn_sx_none();
   for (uint32_t j = 0; j < to.rank; j++)
     if (at[perm[j]] >= 0) taken[order[n++] = at[perm[j]]] = true;
   for (uint32_t i = 0; i < from.rank; i++)

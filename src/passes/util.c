@@ -47,6 +47,19 @@ bool tn_px_broadcasts_to(const tn_type *a, uint32_t rank, const tn_dim *dim) {
   return true;
 }
 
+bool tn_px_unit_map(const tn_type *from, const tn_type *to, int *at) {
+  uint32_t i = 0;
+  for (uint32_t j = 0; j < to->rank; j++) {
+    at[j] = -1;
+    if (to->dim[j] == 1) continue;
+    while (i < from->rank && from->dim[i] == 1) i++;
+    if (i == from->rank || from->dim[i] != to->dim[j]) return false;
+    at[j] = (int)i++;
+  }
+  while (i < from->rank && from->dim[i] == 1) i++;
+  return i == from->rank;
+}
+
 bool tn_px_is_view(tn_op op) { return op == TN_OP_RESHAPE || op == TN_OP_PERMUTE || op == TN_OP_BROADCAST || op == TN_OP_SLICE; }
 bool tn_px_is_pw(tn_op op) { return tn_op_is_scalar(op) || op == TN_OP_CAST || op == TN_OP_COPY; }
 
