@@ -31,13 +31,24 @@ static tn_status scratch_dim(tn_pb *b, const tn_nest *n, const tn_nest_info *inf
   return TN_OK;
 }
 
-/* The loop whose reduction reads packed parameter `p` through load `x`. */
-static const tn_kloop *pack_loop(const tn_kdef *k, tn_kan *an, const tn_ksched *s, uint32_t p, tn_kx_id *x) {
+/* Does a loop's own value, not that of an earlier stage, read `x`? Operands come before their users. */
+static bool loop_reads(const tn_kdef *k, const tn_kloop *l, tn_kx_id x, bool *seen) {
+  memset(seen, 0, k->n_x * sizeof *seen);
+  for (uint32_t i = 0; i < l->n_stage; i++) seen[k->stage[l->stage[i]].root] = true;
+  for (uint32_t i = k->n_x; i-- > 1;)
+    for (int a = 0; seen[i] && a < 3; a++) seen[k->x[i].arg[a]] = true;
+  return seen[x];
+}
+
+/* The loop whose reduction reads packed parameter `p` through load `x`. Stages share axes: that an axis of the load is a loop's vector axis
+ * does not make it the loop that reads it. */
+static const tn_kloop *pack_loop(const tn_kdef *k, tn_kan *an, const tn_ksched *s, uint32_t p, tn_kx_id *x, bool *seen) {
   for (tn_kx_id i = 1; i < k->n_x; i++) if (k->x[i].op == TN_KX_LOAD && k->x[i].ref == p) *x = i;
   uint32_t deps = tn_kan_deps(an, *x);
-  for (uint32_t i = 0; i < s->n_loop; i++)
-    if (s->loop[i].n_red && s->loop[i].v_axis >= 0 && !s->loop[i].v_red && (deps >> s->loop[i].v_axis & 1) && (deps >> s->loop[i].red[0] & 1)) return &s->loop[i];
-  for (uint32_t i = 0; i < s->n_loop; i++) if (s->loop[i].n_red && s->loop[i].v_axis >= 0 && !s->loop[i].v_red && (deps >> s->loop[i].v_axis & 1)) return &s->loop[i];
+  for (uint32_t i = 0; i < s->n_loop; i++) {
+    const tn_kloop *l = &s->loop[i];
+    if (l->n_red && l->v_axis >= 0 && !l->v_red && (deps >> l->v_axis & 1) && loop_reads(k, l, *x, seen)) return l;
+  }
   return NULL;
 }
 
@@ -48,7 +59,9 @@ static tn_status pack(tn_pb *b, const tn_kdef *k, const tn_ksched *s, uint32_t p
   tn_kx_id x = 0;
   TN_TRY(tn_kan_make(b->d, b->a, k, &an));
   for (uint32_t i = 0; i < s->n_merge; i++) tn_kan_merge(an, s->merge_from[i], s->merge_to[i]);
-  const tn_kloop *L = pack_loop(k, an, s, p, &x);
+  bool *seen = TN_NEW(b->a, bool, k->n_x);
+  if (!seen) return tn_fail(b->d, TN_E_NOMEM, "packed weight");
+  const tn_kloop *L = pack_loop(k, an, s, p, &x, seen);
   if (!L) return tn_fail(b->d, TN_E_INTERNAL, "no loop reads packed %s", k->param[p].name);
   const tn_lin *l = &an->load[x];
   int64_t T = (int64_t)L->lanes * L->nv, N;

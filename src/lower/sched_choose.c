@@ -51,7 +51,7 @@ static void lv_node(void *u, tn_kx_id x) {
 static uint32_t common_axes(cs *c);
 
 /* ---- vector axis ---- */
-typedef struct vc { cs *c; uint32_t axis, all, reds; double cost; bool red; bool has_rows; const tn_kloop *self; } vc;
+typedef struct vc { cs *c; uint32_t axis, all, reds; double per, cost; bool red; bool has_rows; const tn_kloop *self; } vc;
 static void vc_node(void *u, tn_kx_id x) {
   vc *v = u;
   cs *c = v->c;
@@ -68,6 +68,7 @@ static void vc_node(void *u, tn_kx_id x) {
   const tn_lin *l = &c->an->load[x];
   uint32_t deps = tn_kan_deps(c->an, x);
   double w = deps == v->all ? 1 : 0.6;
+  if (v->reds && !(deps & v->reds)) w *= v->per; /* read once per result */
   int64_t one;
   if (e->guard) {
     uint32_t g = tn_kan_deps(c->an, e->guard);
@@ -115,11 +116,11 @@ static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red, ui
     if (!fits(spatial | red, a)) continue;
     rows = 1;
     for (uint32_t b = 0; b < c->k->n_axis; b++) if (b != a && fits(spatial, b)) rows *= ext_or(c, b, 64);
-    vc v = {c, a, spatial | red, red, fits(common, a) ? 0.4 : 0, fits(red, a), con && rows >= 8, L};
     bool argred = false;
     double K = 1; /* stores happen once per reduction */
     for (uint32_t b = 0; b < c->k->n_axis; b++) if (fits(red, b)) K *= (double)ext_or(c, b, DYN);
     double per = 1 / (1 + K / 32);
+    vc v = {c, a, spatial | red, red, per, fits(common, a) ? 0.4 : 0, fits(red, a), con && rows >= 8, L};
     for (uint32_t i = 0; i < L->n_stage; i++) {
       const tn_kstage *s = &c->k->stage[L->stage[i]];
       if (s->n_red == 0) { /* stores */
@@ -211,7 +212,7 @@ static void choose_tile(cs *c, tn_kloop *L, uint32_t spatial) {
   }
   /* registers: R*N accumulators + N vectors + a broadcast; least waste first, then the squarest tile */
   int64_t M = L->r_axis >= 0 ? ext_or(c, (uint32_t)L->r_axis, 0) : 1;
-  uint32_t budget = regs == 32 ? 29 : 14;
+  uint32_t budget = regs == 32 ? 30 : 14;
   double score = -1;
   for (uint32_t nv = 1; nv <= (regs == 32 ? 4u : 2u); nv++) {
     if ((int64_t)nv > vecs && nv > 1) break;
