@@ -173,7 +173,13 @@ static tn_ref shaped(tn_decomp_ctx *c, tn_op op, tn_ref a, const tn_dim *shape, 
 }
 
 tn_ref tn_b_reshape(tn_decomp_ctx *c, tn_ref a, const tn_dim *shape, int n) { return shaped(c, TN_OP_RESHAPE, a, shape, n); }
-tn_ref tn_b_broadcast(tn_decomp_ctx *c, tn_ref a, const tn_dim *shape, int n) { return shaped(c, TN_OP_BROADCAST, a, shape, n); }
+tn_ref tn_b_broadcast(tn_decomp_ctx *c, tn_ref a, const tn_dim *shape, int n) {
+  tn_dim d[TN_MAX_RANK], same;
+  int r = tn_b_shape(c, a, d);
+  for (int i = 0; i < r && r <= n; i++)
+    if (tn_b_agree(d[i], shape[n - r + i], &same)) d[i] = shape[n - r + i];
+  return shaped(c, TN_OP_BROADCAST, tn_b_reshape(c, a, d, r), shape, n);
+}
 
 tn_ref tn_b_unsq(tn_decomp_ctx *c, tn_ref a, int at) {
   tn_dim d[TN_MAX_RANK + 1];
@@ -276,6 +282,15 @@ tn_ref tn_b_take(tn_decomp_ctx *c, tn_ref x, tn_ref idx, int dim) {
   tn_ref in[2] = {x, idx};
   tn_attr at = tn_mk_int("dim", dim);
   return tn_b_op(c, TN_OP_TAKE, in, 2, &at, 1);
+}
+
+tn_ref tn_b_untake(tn_decomp_ctx *c, tn_ref g, tn_ref idx, int dim, tn_dim size) {
+  tn_dim d[TN_MAX_RANK], z[TN_MAX_RANK];
+  int n = tn_b_shape(c, g, d);
+  for (int i = 0; i < n; i++) z[i] = i == dim ? size : d[i];
+  tn_ref in[3] = {tn_b_zeros(c, z, n, tn_b_dtype(c, g)), tn_b_broadcast(c, tn_b_along(c, idx, dim, n), d, n), g};
+  tn_attr at[2] = {tn_mk_int("dim", dim), tn_mk_str("combiner", "sum")};
+  return tn_b_op(c, TN_OP_SCATTER, in, 3, at, 2);
 }
 
 tn_ref tn_b_window(tn_decomp_ctx *c, tn_combiner k, tn_ref x, int n, const int64_t *kernel, const int64_t *stride, const int64_t *pad_lo,

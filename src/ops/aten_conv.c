@@ -228,9 +228,8 @@ tn_status tn_d_avg_pool(tn_decomp_ctx *c) {
   read_pool(c, &p, x, tn_at_type(c, 0));
   if (c->st != TN_OK) return c->st;
   tn_dtype t = tn_b_dtype(c, x);
-  if (!tn_dtype_is_float(t)) return tn_at_unsup(c, "%s input", tn_dtype_name(t));
   tn_ref s = tn_b_window(c, TN_C_SUM, x, p.n, p.kernel, p.stride, p.pad, p.pad, p.dilation, p.size);
-  return tn_at_ret(c, 0, tn_b_2(c, TN_OP_DIV, s, pool_divisor(c, &p, t)));
+  return tn_at_ret(c, 0, tn_b_2(c, tn_dtype_is_float(t) ? TN_OP_DIV : TN_OP_TRUNCDIV, s, pool_divisor(c, &p, t)));
 }
 
 tn_status tn_d_avg_pool_backward(tn_decomp_ctx *c) {   /* a depthwise transposed convolution with ones */

@@ -96,6 +96,7 @@ tn_ref tn_b_mean(tn_decomp_ctx *c, tn_ref a, const int *axes, int n, bool keepdi
 tn_ref tn_b_scan(tn_decomp_ctx *c, tn_combiner k, tn_ref a, int dim);
 tn_ref tn_b_contract(tn_decomp_ctx *c, const char *labels, tn_ref a, tn_ref b);
 tn_ref tn_b_take(tn_decomp_ctx *c, tn_ref x, tn_ref idx, int dim);
+tn_ref tn_b_untake(tn_decomp_ctx *c, tn_ref g, tn_ref idx, int dim, tn_dim size);     /* take's gradient: g's pieces along dim (idx: 1-D) added into zeros of `size` there */
 tn_ref tn_b_window(tn_decomp_ctx *c, tn_combiner k, tn_ref x, int n, const int64_t *kernel, const int64_t *stride, const int64_t *pad_lo,
                    const int64_t *pad_hi, const int64_t *dilation, const tn_dim *size);
 tn_ref tn_b_softmax(tn_decomp_ctx *c, tn_ref x, int axis, bool safe);         /* in x's dtype; safe: a row of -inf gives 0 */

@@ -207,23 +207,38 @@ static bool dense_order(tn_decomp_ctx *c, const tn_dim *size, const tn_dim *stri
   return true;
 }
 
+/* self in the order of its memory; perm: where each dim of that comes from */
+static tn_ref in_memory_order(tn_decomp_ctx *c, tn_ref x, int *perm) {
+  tn_dim in[TN_MAX_RANK], st[TN_MAX_RANK];
+  int rank = tn_b_shape(c, x, in), order[TN_MAX_RANK], m = 0, p = 0, k = tn_at_dims(c, "self_stride", st, TN_MAX_RANK);
+  for (int i = 0; i < rank; i++) perm[i] = i;
+  if (c->st != TN_OK || k != rank) return x;
+  if (!dense_order(c, in, st, rank, order, &m)) { tn_at_unsup(c, "the argument is not dense in memory"); return x; }
+  for (int i = 0; i < rank; i++) if (in[i] == 1) perm[p++] = i;
+  for (int i = 0; i < m; i++) perm[p++] = order[i];
+  return tn_b_permute(c, x, perm);
+}
+/* offset + sum of position * stride: places in the storage, of shape `size` */
+static tn_ref storage_places(tn_decomp_ctx *c, const tn_dim *size, const tn_dim *stride, int n, tn_dim offset) {
+  tn_ref idx = tn_b_dimval(c, offset, TN_I64);
+  for (int i = 0; i < n; i++) {
+    if (size[i] == 1 || stride[i] == 0) continue;
+    tn_ref k = tn_b_2(c, TN_OP_MUL, tn_b_iota(c, size[i], TN_I64), tn_b_dimval(c, stride[i], TN_I64));
+    idx = tn_b_2(c, TN_OP_ADD, idx, tn_b_along(c, k, i, n));
+  }
+  return tn_b_broadcast(c, idx, size, n);
+}
+
 tn_status tn_d_as_strided(tn_decomp_ctx *c) {
   tn_ref x = tn_at_t(c, "self");
-  tn_dim size[TN_MAX_RANK], stride[TN_MAX_RANK], in[TN_MAX_RANK], st[TN_MAX_RANK];
+  tn_dim size[TN_MAX_RANK], stride[TN_MAX_RANK], in[TN_MAX_RANK];
   const tn_type *o = tn_at_type(c, 0);
-  int n = tn_at_dims(c, "stride", stride, TN_MAX_RANK), rank = tn_b_shape(c, x, in), order[TN_MAX_RANK], m = 0, k = tn_at_dims(c, "self_stride", st, TN_MAX_RANK);
+  int n = tn_at_dims(c, "stride", stride, TN_MAX_RANK), rank = tn_b_shape(c, x, in), order[TN_MAX_RANK], m = 0, from[TN_MAX_RANK];
   tn_dim offset = tn_at_dim(c, "storage_offset", 0);
   if (c->st != TN_OK) return c->st;
   if (n != o->rank) return tn_at_unsup(c, "%d strides for rank %d", n, o->rank);
   for (int i = 0; i < n; i++) size[i] = o->dim[i];
-  tn_ref flat = x;                                    /* the storage as a vector */
-  if (k == rank) {
-    if (!dense_order(c, in, st, rank, order, &m)) return tn_at_unsup(c, "the argument is not dense in memory");
-    int perm[TN_MAX_RANK], p = 0;
-    for (int i = 0; i < rank; i++) if (in[i] == 1) perm[p++] = i;
-    for (int i = 0; i < m; i++) perm[p++] = order[i];
-    flat = tn_b_permute(c, x, perm);
-  }
+  tn_ref flat = in_memory_order(c, x, from);
   tn_dim total = tn_b_numel(c, in, rank);
   if (offset == 0 && dense_order(c, size, stride, n, order, &m) && tn_b_numel(c, size, n) == total) {
     tn_dim sorted[TN_MAX_RANK];
@@ -233,14 +248,23 @@ tn_status tn_d_as_strided(tn_decomp_ctx *c) {
     for (int i = 0; i < n; i++) perm[i] = place[i];
     return tn_at_ret(c, 0, tn_b_permute(c, tn_b_reshape(c, flat, sorted, n), perm));
   }
-  flat = tn_b_reshape(c, flat, &total, 1);
-  tn_ref idx = tn_b_dimval(c, offset, TN_I64);
-  for (int i = 0; i < n; i++) {
-    if (size[i] == 1 || stride[i] == 0) continue;
-    tn_ref k1 = tn_b_2(c, TN_OP_MUL, tn_b_iota(c, size[i], TN_I64), tn_b_dimval(c, stride[i], TN_I64));
-    idx = tn_b_2(c, TN_OP_ADD, idx, tn_b_along(c, k1, i, n));
-  }
-  return tn_at_ret(c, 0, tn_b_take(c, flat, tn_b_broadcast(c, idx, size, n), 0));
+  return tn_at_ret(c, 0, tn_b_take(c, tn_b_reshape(c, flat, &total, 1), storage_places(c, size, stride, n, offset), 0));
+}
+
+tn_status tn_d_as_strided_scatter(tn_decomp_ctx *c) {   /* src written at those places of self's storage */
+  tn_ref x = tn_at_t(c, "self"), s = tn_b_cast(c, tn_at_t(c, "src"), tn_b_dtype(c, x));
+  tn_dim size[TN_MAX_RANK], stride[TN_MAX_RANK], d[TN_MAX_RANK], one = 0;
+  int n = tn_b_shape(c, s, size), k = tn_at_dims(c, "stride", stride, TN_MAX_RANK), from[TN_MAX_RANK], back[TN_MAX_RANK];
+  if (c->st != TN_OK) return c->st;
+  if (k != n) return tn_at_unsup(c, "%d strides for rank %d", k, n);
+  tn_ref flat = in_memory_order(c, x, from);
+  int rank = tn_b_shape(c, flat, d);
+  tn_dim total = tn_b_numel(c, d, rank), many = tn_b_numel(c, size, n);
+  tn_ref places = tn_b_reshape(c, storage_places(c, size, stride, n, tn_at_dim(c, "storage_offset", 0)), &many, 1);
+  tn_ref in[3] = {tn_b_reshape(c, flat, &total, 1), tn_b_reshape(c, s, &many, 1), places};
+  tn_attr at[2] = {tn_mk_dims(c->g, "dims", &one, 1), tn_mk_bool("accumulate", false)};
+  for (int i = 0; i < rank; i++) back[from[i]] = i;
+  return tn_at_ret(c, 0, tn_b_permute(c, tn_b_reshape(c, tn_b_op(c, TN_OP_INDEX_PUT, in, 3, at, 2), d, rank), back));
 }
 
 /* ---- diagonals and windows as index arithmetic ---- */

@@ -28,16 +28,15 @@ static tn_status pad_constant(tn_decomp_ctx *c, const char *list, const tn_attr_
 }
 tn_status tn_d_constant_pad_nd(tn_decomp_ctx *c) { return pad_constant(c, "pad", tn_at_val(c, "value")); }
 
-/* Along dim d take positions k - lo for k = 0 .. out-1, mapped into [0, n) by `mode`: r reflect, e edge, c circular. */
-static tn_ref pad_take(tn_decomp_ctx *c, tn_ref x, int d, int64_t lo, tn_dim out, char mode) {
-  tn_dim size = tn_b_dim(c, x, d);
+/* Positions k - lo for k = 0 .. out-1, mapped into [0, size) by `mode`: r reflect, e edge, c circular. */
+static tn_ref pad_places(tn_decomp_ctx *c, tn_dim size, int64_t lo, tn_dim out, char mode) {
   tn_ref k = tn_b_iota(c, out, TN_I64), zero = tn_b_int(c, 0, TN_I64);
   tn_ref n = tn_b_dimval(c, size, TN_I64), last = tn_b_dimval(c, tn_dim_sub(c->g->dims, size, 1), TN_I64);
   k = tn_b_2(c, TN_OP_ADD, k, tn_b_int(c, -lo, TN_I64));
   if (mode == 'e') k = tn_b_2(c, TN_OP_MIN, tn_b_2(c, TN_OP_MAX, k, zero), last);
   else if (mode == 'c') k = tn_b_2(c, TN_OP_REMAINDER, k, n);
   else k = tn_b_2(c, TN_OP_SUB, last, tn_b_1(c, TN_OP_ABS, tn_b_2(c, TN_OP_SUB, last, tn_b_1(c, TN_OP_ABS, k))));
-  return tn_b_take(c, x, k, d);
+  return k;
 }
 static tn_status pad_index(tn_decomp_ctx *c, const char *list, char mode) {
   tn_ref x = tn_at_t(c, "self");
@@ -46,13 +45,27 @@ static tn_status pad_index(tn_decomp_ctx *c, const char *list, char mode) {
   if (c->st == TN_OK && (n % 2 || n > 2 * rank)) return tn_at_unsup(c, "%d pad amounts for rank %d", n, rank);
   for (int i = 0; i < n / 2 && c->st == TN_OK; i++) {
     int d = rank - 1 - i;
-    if (p[2 * i] || p[2 * i + 1]) x = pad_take(c, x, d, p[2 * i], tn_at_odim(c, 0, d), mode);
+    if (p[2 * i] || p[2 * i + 1]) x = tn_b_take(c, x, pad_places(c, tn_b_dim(c, x, d), p[2 * i], tn_at_odim(c, 0, d), mode), d);
   }
   return tn_at_ret(c, 0, x);
 }
 tn_status tn_d_reflection_pad(tn_decomp_ctx *c) { return pad_index(c, "padding", 'r'); }
 tn_status tn_d_replication_pad(tn_decomp_ctx *c) { return pad_index(c, "padding", 'e'); }
 tn_status tn_d_pad_circular(tn_decomp_ctx *c) { return pad_index(c, "pad", 'c'); }
+static tn_status pad_backward(tn_decomp_ctx *c, char mode) {
+  tn_ref g = tn_b_up(c, tn_at_t(c, "grad_output"));
+  int64_t p[2 * TN_MAX_RANK];
+  int rank = tn_b_rank(c, g), n = tn_at_ints(c, "padding", p, 2 * TN_MAX_RANK);
+  if (c->st == TN_OK && (n % 2 || n > 2 * rank)) return tn_at_unsup(c, "%d pad amounts for rank %d", n, rank);
+  for (int i = 0; i < n / 2 && c->st == TN_OK; i++) {
+    int d = rank - 1 - i;
+    tn_dim size = tn_at_odim(c, 0, d);
+    g = tn_b_untake(c, g, pad_places(c, size, p[2 * i], tn_b_dim(c, g, d), mode), d, size);
+  }
+  return tn_at_ret(c, 0, g);
+}
+tn_status tn_d_reflection_pad_backward(tn_decomp_ctx *c) { return pad_backward(c, 'r'); }
+tn_status tn_d_replication_pad_backward(tn_decomp_ctx *c) { return pad_backward(c, 'e'); }
 tn_status tn_d_pad(tn_decomp_ctx *c) {
   const char *m = tn_at_s(c, "mode", "constant");
   if (!strcmp(m, "constant")) return pad_constant(c, "pad", tn_at_val(c, "value"));

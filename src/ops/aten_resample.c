@@ -24,29 +24,52 @@ static tn_ref ratio(tn_decomp_ctx *c, double scale, tn_dim in, tn_dim out, tn_dt
   return tn_b_2(c, TN_OP_DIV, tn_b_dimval(c, in, t), tn_b_dimval(c, out, t));
 }
 
-static int spatial(tn_decomp_ctx *c, tn_ref x) {       /* number of spatial dims: all after [N, C] */
+/* Spatial dims of x: all after [N, C]. `small` and `large` of dim i are the image's size and the upsampled one. */
+static int spatial(tn_decomp_ctx *c, tn_ref x) {
   int n = tn_b_rank(c, x) - 2;
   if (c->st == TN_OK && (n < 1 || n > 3 || tn_at_type(c, 0)->rank != n + 2)) tn_at_unsup(c, "input of rank %d", n + 2);
+  if (c->st == TN_OK && !tn_dtype_is_float(tn_b_dtype(c, x)) && !strstr(c->g->node[c->node].target, "nearest"))
+    tn_at_unsup(c, "%s input", tn_dtype_name(tn_b_dtype(c, x)));
   return c->st == TN_OK ? n : 0;
 }
 
-static tn_status nearest(tn_decomp_ctx *c, double shift) {   /* floor((o + shift) * in / out) */
+/* ---- nearest: floor((o + shift) * in / out) ---- */
+
+static tn_ref nearest_places(tn_decomp_ctx *c, tn_dim in, tn_dim out, double scale, double shift) {
+  tn_ref o = tn_b_iota(c, out, TN_F32);
+  if (shift != 0) o = tn_b_addn(c, o, shift);
+  tn_ref p = tn_b_cast(c, tn_b_1(c, TN_OP_FLOOR, mul(c, o, ratio(c, scale, in, out, TN_F32))), TN_I64);
+  return tn_b_2(c, TN_OP_MIN, p, tn_b_dimval(c, tn_dim_sub(c->g->dims, in, 1), TN_I64));
+}
+static tn_status nearest(tn_decomp_ctx *c, double shift) {
   tn_ref x = image(c);
   int n = spatial(c, x);
   for (int i = 0; i < n; i++) {
     tn_dim in = tn_b_dim(c, x, i + 2), out = tn_at_odim(c, 0, i + 2);
     double scale = given_scale(c, i, n);
     if (in == out && (scale == 0 || scale == 1)) continue;
-    tn_ref o = tn_b_iota(c, out, TN_F32);
-    if (shift != 0) o = tn_b_addn(c, o, shift);
-    tn_ref p = tn_b_cast(c, tn_b_1(c, TN_OP_FLOOR, mul(c, o, ratio(c, scale, in, out, TN_F32))), TN_I64);
-    p = tn_b_2(c, TN_OP_MIN, p, tn_b_dimval(c, tn_dim_sub(c->g->dims, in, 1), TN_I64));
-    x = tn_b_take(c, x, p, i + 2);
+    x = tn_b_take(c, x, nearest_places(c, in, out, scale, shift), i + 2);
   }
   return tn_at_ret(c, 0, x);
 }
 tn_status tn_d_upsample_nearest(tn_decomp_ctx *c) { return nearest(c, 0); }
 tn_status tn_d_upsample_nearest_exact(tn_decomp_ctx *c) { return nearest(c, 0.5); }
+
+static tn_status nearest_backward(tn_decomp_ctx *c, double shift) {
+  tn_ref g = tn_b_up(c, tn_at_t(c, "grad_output"));
+  int n = spatial(c, g);
+  for (int i = 0; i < n; i++) {
+    tn_dim in = tn_at_odim(c, 0, i + 2), out = tn_b_dim(c, g, i + 2);
+    g = tn_b_untake(c, g, nearest_places(c, in, out, given_scale(c, i, n), shift), i + 2, in);
+  }
+  return tn_at_ret(c, 0, g);
+}
+tn_status tn_d_upsample_nearest_backward(tn_decomp_ctx *c) { return nearest_backward(c, 0); }
+tn_status tn_d_upsample_nearest_exact_backward(tn_decomp_ctx *c) { return nearest_backward(c, 0.5); }
+
+/* ---- linear and cubic: taps, each a position and a weight per output ---- */
+
+typedef struct taps { int n; tn_ref at[4], weight[4]; } taps;
 
 /* positions in the source, dtype t, for outputs 0..out-1 */
 static tn_ref source(tn_decomp_ctx *c, tn_dim in, tn_dim out, double scale, bool corners, tn_dtype t) {
@@ -59,26 +82,15 @@ static tn_ref source(tn_decomp_ctx *c, tn_dim in, tn_dim out, double scale, bool
   return tn_b_addn(c, mul(c, tn_b_addn(c, o, 0.5), ratio(c, scale, in, out, t)), -0.5);
 }
 
-tn_status tn_d_upsample_linear(tn_decomp_ctx *c) {     /* linear1d, bilinear2d, trilinear3d */
-  tn_ref x = tn_b_up(c, image(c));
-  tn_dtype t = tn_b_dtype(c, x);
-  bool corners = tn_at_b(c, "align_corners", false);
-  int n = spatial(c, x), rank = n + 2;
-  if (c->st == TN_OK && !tn_dtype_is_float(t)) return tn_at_unsup(c, "%s input", tn_dtype_name(t));
-  for (int i = 0; i < n; i++) {
-    tn_dim in = tn_b_dim(c, x, i + 2), out = tn_at_odim(c, 0, i + 2);
-    double scale = given_scale(c, i, n);
-    if (in == out && (corners || scale == 0 || scale == 1)) continue;
-    tn_ref p = source(c, in, out, scale, corners, t);
-    if (!corners) p = tn_b_2(c, TN_OP_MAX, p, tn_b_num(c, 0, t));
-    tn_ref last = tn_b_dimval(c, tn_dim_sub(c->g->dims, in, 1), TN_I64), one = tn_b_num(c, 1, t);
-    tn_ref i0 = tn_b_2(c, TN_OP_MIN, tn_b_cast(c, tn_b_1(c, TN_OP_FLOOR, p), TN_I64), last);
-    tn_ref i1 = tn_b_2(c, TN_OP_MIN, add(c, i0, tn_b_int(c, 1, TN_I64)), last);
-    tn_ref w1 = tn_b_2(c, TN_OP_MIN, tn_b_2(c, TN_OP_SUB, p, tn_b_cast(c, i0, t)), one), w0 = tn_b_2(c, TN_OP_SUB, one, w1);
-    tn_ref a = mul(c, tn_b_take(c, x, i0, i + 2), tn_b_along(c, w0, i + 2, rank));
-    x = add(c, a, mul(c, tn_b_take(c, x, i1, i + 2), tn_b_along(c, w1, i + 2, rank)));
-  }
-  return tn_at_ret(c, 0, x);
+static void linear_taps(tn_decomp_ctx *c, tn_dim in, tn_dim out, double scale, bool corners, tn_dtype t, taps *r) {
+  tn_ref p = source(c, in, out, scale, corners, t);
+  if (!corners) p = tn_b_2(c, TN_OP_MAX, p, tn_b_num(c, 0, t));
+  tn_ref last = tn_b_dimval(c, tn_dim_sub(c->g->dims, in, 1), TN_I64), one = tn_b_num(c, 1, t);
+  r->n = 2;
+  r->at[0] = tn_b_2(c, TN_OP_MIN, tn_b_cast(c, tn_b_1(c, TN_OP_FLOOR, p), TN_I64), last);
+  r->at[1] = tn_b_2(c, TN_OP_MIN, add(c, r->at[0], tn_b_int(c, 1, TN_I64)), last);
+  r->weight[1] = tn_b_2(c, TN_OP_MIN, tn_b_2(c, TN_OP_SUB, p, tn_b_cast(c, r->at[0], t)), one);
+  r->weight[0] = tn_b_2(c, TN_OP_SUB, one, r->weight[1]);
 }
 
 /* Keys' cubic with a = -0.75: near (|d| <= 1) and far (1 < |d| < 2) branches */
@@ -89,26 +101,57 @@ static tn_ref cubic(tn_decomp_ctx *c, tn_ref d, bool far) {
   y = tn_b_addn(c, mul(c, y, d), 8 * a);
   return tn_b_addn(c, mul(c, y, d), -4 * a);
 }
-tn_status tn_d_upsample_bicubic2d(tn_decomp_ctx *c) {
+static void cubic_taps(tn_decomp_ctx *c, tn_dim in, tn_dim out, double scale, bool corners, tn_dtype t, taps *r) {
+  tn_ref p = source(c, in, out, scale, corners, t), base = tn_b_1(c, TN_OP_FLOOR, p), f = tn_b_2(c, TN_OP_SUB, p, base);
+  tn_ref i0 = tn_b_cast(c, base, TN_I64), last = tn_b_dimval(c, tn_dim_sub(c->g->dims, in, 1), TN_I64), zero = tn_b_int(c, 0, TN_I64);
+  tn_ref g = tn_b_2(c, TN_OP_SUB, tn_b_num(c, 1, t), f);
+  r->n = 4;
+  for (int k = 0; k < 4; k++) {
+    tn_ref d = k == 0 ? tn_b_addn(c, f, 1) : k == 1 ? f : k == 2 ? g : tn_b_addn(c, g, 1);
+    r->weight[k] = cubic(c, d, k == 0 || k == 3);
+    r->at[k] = tn_b_2(c, TN_OP_MIN, tn_b_2(c, TN_OP_MAX, add(c, i0, tn_b_int(c, k - 1, TN_I64)), zero), last);
+  }
+}
+
+typedef void (*taps_fn)(tn_decomp_ctx *c, tn_dim in, tn_dim out, double scale, bool corners, tn_dtype t, taps *r);
+
+static tn_status resample(tn_decomp_ctx *c, taps_fn fn) {
   tn_ref x = tn_b_up(c, image(c));
-  tn_dtype t = tn_b_dtype(c, x);
   bool corners = tn_at_b(c, "align_corners", false);
-  int n = spatial(c, x), rank = n + 2;
-  if (c->st == TN_OK && !tn_dtype_is_float(t)) return tn_at_unsup(c, "%s input", tn_dtype_name(t));
+  int n = spatial(c, x);
   for (int i = 0; i < n; i++) {
     tn_dim in = tn_b_dim(c, x, i + 2), out = tn_at_odim(c, 0, i + 2);
     double scale = given_scale(c, i, n);
+    taps r;
+    tn_ref y = {0};
     if (in == out && (corners || scale == 0 || scale == 1)) continue;
-    tn_ref p = source(c, in, out, scale, corners, t), base = tn_b_1(c, TN_OP_FLOOR, p), f = tn_b_2(c, TN_OP_SUB, p, base);
-    tn_ref i0 = tn_b_cast(c, base, TN_I64), last = tn_b_dimval(c, tn_dim_sub(c->g->dims, in, 1), TN_I64), zero = tn_b_int(c, 0, TN_I64), y = {0};
-    tn_ref g = tn_b_2(c, TN_OP_SUB, tn_b_num(c, 1, t), f);
-    tn_ref w[4] = {cubic(c, tn_b_addn(c, f, 1), true), cubic(c, f, false), cubic(c, g, false), cubic(c, tn_b_addn(c, g, 1), true)};
-    for (int k = 0; k < 4; k++) {
-      tn_ref at = tn_b_2(c, TN_OP_MIN, tn_b_2(c, TN_OP_MAX, add(c, i0, tn_b_int(c, k - 1, TN_I64)), zero), last);
-      tn_ref part = mul(c, tn_b_take(c, x, at, i + 2), tn_b_along(c, w[k], i + 2, rank));
-      y = y.id ? add(c, y, part) : part;
+    fn(c, in, out, scale, corners, tn_b_dtype(c, x), &r);
+    for (int k = 0; k < r.n; k++) {
+      tn_ref part = mul(c, tn_b_take(c, x, r.at[k], i + 2), tn_b_along(c, r.weight[k], i + 2, n + 2));
+      y = k ? add(c, y, part) : part;
     }
     x = y;
   }
   return tn_at_ret(c, 0, x);
 }
+static tn_status resample_backward(tn_decomp_ctx *c, taps_fn fn) {
+  tn_ref g = tn_b_up(c, tn_at_t(c, "grad_output"));
+  bool corners = tn_at_b(c, "align_corners", false);
+  int n = spatial(c, g);
+  for (int i = 0; i < n; i++) {
+    tn_dim in = tn_at_odim(c, 0, i + 2), out = tn_b_dim(c, g, i + 2);
+    taps r;
+    tn_ref y = {0};
+    fn(c, in, out, given_scale(c, i, n), corners, tn_b_dtype(c, g), &r);
+    for (int k = 0; k < r.n; k++) {
+      tn_ref part = tn_b_untake(c, mul(c, g, tn_b_along(c, r.weight[k], i + 2, n + 2)), r.at[k], i + 2, in);
+      y = k ? add(c, y, part) : part;
+    }
+    g = y;
+  }
+  return tn_at_ret(c, 0, g);
+}
+tn_status tn_d_upsample_linear(tn_decomp_ctx *c) { return resample(c, linear_taps); }     /* linear1d, bilinear2d, trilinear3d */
+tn_status tn_d_upsample_bicubic2d(tn_decomp_ctx *c) { return resample(c, cubic_taps); }
+tn_status tn_d_upsample_linear_backward(tn_decomp_ctx *c) { return resample_backward(c, linear_taps); }
+tn_status tn_d_upsample_bicubic2d_backward(tn_decomp_ctx *c) { return resample_backward(c, cubic_taps); }

@@ -334,6 +334,31 @@ def test_as_strided():
     y = rnd(1, 4, 2, 3).to(memory_format=torch.channels_last)
     check_op(aten.as_strided.default, (y, [1, 4, 2, 3], y.stride()))
     check_op(aten.as_strided.default, (y, [6, 4], [4, 1]))
+    check_op(aten.as_strided_scatter.default, (x, rnd(3, 2), [3, 2], [5, 2], 1))
+    check_op(aten.as_strided_scatter.default, (y, rnd(6, 4), [6, 4], [4, 1]))
+
+
+def test_small_ones():
+    a, b = rnd(3, 4), rnd(2, 3, 4)
+    for op in (aten.special_entr, aten.special_ndtr, aten.angle, aten.trace, aten.median):
+        check_op(op.default, (a,))
+    check_op(aten.median.dim, (b, 1, True))
+    check_op(aten.median.default, (torch.tensor([1.0, NAN, 3.0]),))
+    check_op(aten.special_xlog1py.default, (a, a.abs()))
+    check_op(aten.ldexp.Tensor, (a, torch.tensor([1, -2, 3, 0])))
+    check_op(aten.linalg_cross.default, (rnd(2, 3), rnd(1, 3, lo=-1)))
+    for p in (0.0, 1.0, 2.0, 3.0, INF):
+        check_op(aten.dist.default, (a, b, p))
+        check_op(aten._cdist_forward.default, (b, rnd(2, 5, 4), p, 2))
+    check_op(aten._weight_norm_interface.default, (b, rnd(1, 1, 4), 2))
+    check_op(aten.isin.Tensor_Tensor, (torch.arange(6), torch.tensor([1, 4])), {"invert": True})
+    check_op(aten.masked_scatter.default, (a, a > 0, rnd(12)))
+    check_op(aten.im2col.default, (rnd(2, 3, 5, 6), [2, 3], [1, 2], [1, 0], [2, 1]))
+    check_op(aten.native_dropout.default, (a, 0.5, False))
+    for mode in (0, 1):
+        for pad in (0, 1, 2):
+            for corners in (False, True):
+                check_op(aten.grid_sampler_2d.default, (rnd(2, 3, 4, 5), rnd(2, 6, 3, 2, lo=-1.4, hi=1.4), mode, pad, corners), tol=(1e-4, 1e-4))
 
 
 def test_padding():
@@ -601,7 +626,10 @@ def test_gradients():
               lambda v: F.gelu(v, approximate="tanh"), lambda v: F.hardtanh(v, -0.5, 0.7), lambda v: F.glu(v, 1),
               lambda v: F.softmax(v, 1).square(), lambda v: F.log_softmax(v, -1).square(),
               lambda v: F.avg_pool2d(v, 3, 2, 1).square(), lambda v: F.adaptive_avg_pool2d(v, (5, 1)).square(),
-              lambda v: F.max_pool2d(v, 3, 2, 1).square()):
+              lambda v: F.max_pool2d(v, 3, 2, 1).square(), lambda v: F.interpolate(v, scale_factor=2).square(),
+              lambda v: F.interpolate(v, (9, 3), mode="bilinear").square(), lambda v: F.interpolate(v, (7, 9), mode="bicubic").square(),
+              lambda v: F.pad(v, (2, 1, 1, 3), "reflect").square(), lambda v: F.pad(v, (2, 1, 1, 3), "replicate").square(),
+              lambda v: v[:, 1:4, ::2].square(), lambda v: v[:, 2].square()):
         grads(f, x)
     grads(lambda v, w, b: F.layer_norm(v, [7], w, b).square(), x, rnd(7), rnd(7))
     grads(lambda v, w, b: F.group_norm(v, 3, w, b).square(), x, rnd(6), rnd(6))

@@ -11,7 +11,7 @@
 #include "frontend/fx/fx.h"
 #include "ops/ops.h"
 
-enum { MAX_IN = 512 };
+enum { MAX_IN = 4096 };
 
 static tn_status decompose(tn_diag *d, tn_graph *g) {
   for (uint32_t i = 1; i < g->n_nodes; i++) {
@@ -45,8 +45,8 @@ static void *bytes(size_t n) {
 static bool serve(void) {
   static char line[4096];
   static int64_t dim[MAX_IN][TN_MAX_RANK];
-  tn_tensor in[MAX_IN];
-  size_t size[MAX_IN];
+  static tn_tensor in[MAX_IN], out[MAX_IN], made[MAX_IN];
+  static size_t size[MAX_IN];
   unsigned long long n_json;
   int n_in;
   if (!fgets(line, sizeof line, stdin) || sscanf(line, "%llu %d", &n_json, &n_in) != 2 || n_in > MAX_IN) return false;
@@ -68,8 +68,8 @@ static bool serve(void) {
   tn_status s = tn_fx_import_file_text(&d, &a, dims, json, (size_t)n_json, &g);
   if (s == TN_OK) s = tn_graph_verify(&d, g);
   if (s == TN_OK) s = decompose(&d, g);
+  if (s == TN_OK && g->n_outputs + g->n_mutations > MAX_IN) s = tn_fail(&d, TN_E_UNSUPPORTED, "%u outputs", g->n_outputs);
   if (s == TN_OK && (uint32_t)n_in != g->n_inputs) s = tn_fail(&d, TN_E_ARG, "%d inputs, graph has %u", n_in, g->n_inputs);
-  tn_tensor out[MAX_IN], made[MAX_IN];
   if (s == TN_OK) {
     for (int i = 0; i < n_in; i++) {
       in[i].dtype = tn_typeof(g, g->input[i])->dtype;
