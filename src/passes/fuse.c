@@ -152,8 +152,7 @@ static tn_status note_vanished(fx *f) {
     if (g->node[i].prov < g->n_prov) there[g->node[i].prov] = true;
   for (uint32_t k = 1; k < g->n_prov; k++) {
     tn_prov *r = &g->prov[k];
-    bool gone = !there[k] && (r->fate == TN_FATE_FUSED || r->fate == TN_FATE_REWRITTEN);
-    if (!gone) continue;
+    if (there[k] || r->fate != TN_FATE_FUSED) continue; /* other fates say already where the node went */
     r->fate = TN_FATE_FOLDED;
     r->detail = "absorbed by its neighbours or by constants";
   }

@@ -90,6 +90,16 @@ static inline const char *bad_epilogue(tn_graph *b, tn_arena *a, const int64_t *
   }
   return p.why;
 }
+/* Equal shapes; dims of 1 do not count. */
+static inline bool pos_same(const positions *p, uint32_t v, uint32_t s) {
+  int64_t a[TN_MAX_RANK], b[TN_MAX_RANK];
+  uint32_t na = 0, nb = 0;
+  for (uint32_t i = 0; i < p->b->value[v].type.rank; i++)
+    if (p->shape[v][i] != 1) a[na++] = p->shape[v][i];
+  for (uint32_t i = 0; i < p->b->value[s].type.rank; i++)
+    if (p->shape[s][i] != 1) b[nb++] = p->shape[s][i];
+  return na == nb && memcmp(a, b, na * sizeof *a) == 0;
+}
 /* reduction: who depends on a reduced value reads its own row */
 static inline const char *bad_rows(tn_graph *b, tn_arena *a, const int64_t *sym) {
   positions p;
@@ -127,7 +137,7 @@ static inline const char *bad_rows(tn_graph *b, tn_arena *a, const int64_t *sym)
     pos_carry(&p, i);
     const int32_t *id = p.id[n->out];
     if (!id || n->op == TN_OP_RESHAPE || n->op == TN_OP_BROADCAST || n->op == TN_OP_PERMUTE || n->op == TN_OP_SLICE) continue;
-    bool is_domain = b->value[n->out].type.rank == rank && m == domain && memcmp(p.shape[n->out], p.shape[s], rank * sizeof(int64_t)) == 0;
+    bool is_domain = pos_same(&p, n->out, s);
     if (!is_domain && m != rows) return "a value that is neither the domain nor the rows";
     for (int64_t k = 0; k < m; k++)
       if (id[k] != (is_domain ? row[k] : (int32_t)k)) return "a value out of its row";

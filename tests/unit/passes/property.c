@@ -12,6 +12,23 @@ static bool allowed(tn_op op) {
   default: return op != TN_OP_CONCAT;
   }
 }
+/* Equal domains and reduced dims; dims of 1 do not count. */
+static uint32_t without_ones(const tn_type *t, const tn_dim *cut, int n_cut, tn_dim *out, bool *out_cut) {
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < t->rank; k++) {
+    if (t->dim[k] == 1) continue;
+    out_cut[n] = false;
+    for (int i = 0; i < n_cut; i++) out_cut[n] = out_cut[n] || cut[i] == (tn_dim)k;
+    out[n++] = t->dim[k];
+  }
+  return n;
+}
+static bool same_cut(const tn_type *s, const tn_dim *p, int np, const tn_type *t, const tn_dim *q, int nq) {
+  tn_dim a[TN_MAX_RANK], b[TN_MAX_RANK];
+  bool ca[TN_MAX_RANK], cb[TN_MAX_RANK];
+  uint32_t na = without_ones(s, p, np, a, ca), nb = without_ones(t, q, nq, b, cb);
+  return na == nb && memcmp(a, b, na * sizeof *a) == 0 && memcmp(ca, cb, na * sizeof *ca) == 0;
+}
 static const char *bad_body(tn_graph *b, const char *kind, tn_arena *a, const int64_t *sym) {
   uint32_t anchors = 0, reduces = 0;
   for (uint32_t i = 1; i < b->n_nodes; i++) {
@@ -33,11 +50,7 @@ static const char *bad_body(tn_graph *b, const char *kind, tn_arena *a, const in
     if (n->op != TN_OP_REDUCE) continue;
     if (!first) { first = n; continue; }
     int np = tn_attr_dims(first, "dims", p, TN_MAX_RANK), nq = tn_attr_dims(n, "dims", q, TN_MAX_RANK);
-    uint32_t mp = 0, mq = 0;
-    for (int k = 0; k < np; k++) mp |= 1u << p[k];
-    for (int k = 0; k < nq; k++) mq |= 1u << q[k];
-    const tn_type *s = tn_typeof(b, first->in[0]), *t = tn_typeof(b, n->in[0]);
-    if (mp != mq || s->rank != t->rank || memcmp(s->dim, t->dim, s->rank * sizeof *s->dim) != 0) return "two reductions of different domains";
+    if (!same_cut(tn_typeof(b, first->in[0]), p, np, tn_typeof(b, n->in[0]), q, nq)) return "two reductions of different domains";
   }
   return bad_rows(b, a, sym);
 }
