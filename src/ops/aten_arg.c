@@ -49,10 +49,15 @@ static bool as_int(tn_decomp_ctx *c, const tn_attr_val *v, int64_t *out) {
   }
 }
 
+/* Counts, dims and distances: anything beyond 31 bits is nonsense, and refusing it here keeps products of two within int64. */
+static bool small_int(tn_decomp_ctx *c, const tn_attr_val *v, int64_t *out) {
+  return as_int(c, v, out) && *out >= -INT32_MAX && *out <= INT32_MAX;
+}
+
 int64_t tn_at_i(tn_decomp_ctx *c, const char *name, int64_t def) {
   const tn_attr_val *v = tn_at_val(c, name);
   int64_t r = def;
-  if (v && !as_int(c, v, &r)) { tn_at_unsup(c, "argument %s is not a constant integer", name); return def; }
+  if (v && !small_int(c, v, &r)) { tn_at_unsup(c, "argument %s is not a constant integer of 31 bits", name); return def; }
   return r;
 }
 
@@ -113,7 +118,7 @@ int tn_at_ints(tn_decomp_ctx *c, const char *name, int64_t *out, int max) {
   int64_t n = v->kind == TN_AT_LIST ? v->u.list.n : 1;
   if (n > max) { tn_at_unsup(c, "argument %s has %lld items, at most %d are understood", name, (long long)n, max); return 0; }
   for (int64_t i = 0; i < n; i++)
-    if (!as_int(c, &it[i], &out[i])) { tn_at_unsup(c, "argument %s[%lld] is not a constant integer", name, (long long)i); return 0; }
+    if (!small_int(c, &it[i], &out[i])) { tn_at_unsup(c, "argument %s[%lld] is not a constant integer of 31 bits", name, (long long)i); return 0; }
   return (int)n;
 }
 

@@ -4,6 +4,7 @@
 #include "aten_int.h"
 
 #define N TN_MAX_RANK
+static bool small(tn_dim d) { return tn_dim_is_const(d) && d <= INT32_MAX; }
 
 /* ---- convolution ---- */
 
@@ -34,7 +35,7 @@ static void read_conv(tn_decomp_ctx *c, conv *p, tn_ref w) {
     if (!same && strcmp(v->u.s, "valid")) tn_at_unsup(c, "padding=%s", v->u.s);
     for (int i = 0; i < p->n; i++) {
       tn_dim k = tn_b_dim(c, w, i + 2);
-      if (!tn_dim_is_const(k)) { tn_at_unsup(c, "symbolic kernel size"); return; }
+      if (!small(k)) { tn_at_unsup(c, "a kernel size that is symbolic or huge"); return; }
       int64_t total = same ? p->dilation[i] * (k - 1) : 0;
       p->lo[i] = total / 2;
       p->hi[i] = total - p->lo[i];
@@ -90,7 +91,7 @@ tn_status tn_d_convolution_backward(tn_decomp_ctx *c) {
     q.transposed = !p.transposed;
     for (int i = 0; i < p.n && q.transposed; i++) {
       tn_dim in = tn_b_dim(c, x, i + 2), go = tn_b_dim(c, g, i + 2), k = tn_b_dim(c, w, i + 2);
-      if (!tn_dim_is_const(in) || !tn_dim_is_const(go) || !tn_dim_is_const(k)) return tn_at_unsup(c, "symbolic spatial dims");
+      if (!small(in) || !small(go) || !small(k)) return tn_at_unsup(c, "spatial dims that are symbolic or huge");
       q.out_pad[i] = in - ((go - 1) * p.stride[i] - p.lo[i] - p.hi[i] + p.dilation[i] * (k - 1) + 1);
     }
     tn_ref dx = conv_op(c, g, w, &q);
@@ -142,7 +143,7 @@ static tn_ref max_places(tn_decomp_ctx *c, tn_ref x, const pool *p) {
   tn_attr_val low = {.kind = TN_AT_FLOAT};
   low.u.f = -INFINITY;
   for (int i = 0; i < p->n; i++) {
-    total *= p->kernel[i];
+    if ((total *= p->kernel[i]) > 128) break;
     dil[i] = p->dilation[i];
     tn_dim need = tn_dim_add(t, tn_dim_mul(t, tn_dim_sub(t, p->size[i], 1), p->stride[i]), (p->kernel[i] - 1) * dil[i] + 1);
     lo[base + i] = p->pad[i];
@@ -199,13 +200,14 @@ tn_status tn_d_max_pool_backward(tn_decomp_ctx *c) {   /* gradients added at the
 
 /* What an average pool divides by: a scalar, or a tensor [size of the output's spatial dims] */
 static tn_ref pool_divisor(tn_decomp_ctx *c, const pool *p, tn_dtype t) {
-  int64_t whole = 1, ones[N];
+  double whole = 1;
+  int64_t ones[N];
   tn_dims *d = c->g->dims;
   bool padded = tn_at_b(c, "count_include_pad", true), clipped = false, any_pad = false;
   if (tn_at_val(c, "divisor_override")) return tn_b_num(c, tn_at_f(c, "divisor_override", 1), t);
   tn_dim room[N];
   for (int i = 0; i < p->n; i++) {
-    whole *= p->kernel[i];
+    whole *= (double)p->kernel[i];
     ones[i] = 1;
     any_pad |= p->pad[i] != 0;
     room[i] = tn_dim_add(d, p->in[i], 2 * p->pad[i]);
@@ -214,7 +216,7 @@ static tn_ref pool_divisor(tn_decomp_ctx *c, const pool *p, tn_dtype t) {
     tn_dim_bounds(d, tn_dim_sub(d, room[i], reach), &l, &h);
     if (l < 0) clipped = tn_at_b(c, "ceil_mode", false) || clipped;
   }
-  if (!clipped && (padded || !any_pad)) return tn_b_num(c, (double)whole, t);
+  if (!clipped && (padded || !any_pad)) return tn_b_num(c, whole, t);
   tn_attr_val one = {.kind = TN_AT_INT};
   one.u.i = 1;
   int64_t zero[N] = {0};
@@ -245,7 +247,7 @@ tn_status tn_d_avg_pool_backward(tn_decomp_ctx *c) {   /* a depthwise transposed
   for (int i = 0; i < p.n; i++) {
     q.stride[i] = p.stride[i]; q.dilation[i] = 1; q.lo[i] = q.hi[i] = p.pad[i];
     w[i + 2] = p.kernel[i];
-    if (!tn_dim_is_const(p.in[i]) || !tn_dim_is_const(p.size[i])) return tn_at_unsup(c, "symbolic spatial dims");
+    if (!small(p.in[i]) || !small(p.size[i])) return tn_at_unsup(c, "spatial dims that are symbolic or huge");
     q.out_pad[i] = p.in[i] - ((p.size[i] - 1) * p.stride[i] - 2 * p.pad[i] + p.kernel[i]);
     if (q.out_pad[i] < 0) q.out_pad[i] = 0;            /* ceil_mode reached past the edge: cut below */
   }

@@ -38,7 +38,9 @@ static tn_status ramp(tn_decomp_ctx *c, const tn_attr_val *start, const tn_attr_
     return tn_at_ret(c, 0, y);
   }
   double a = start ? tn_at_f(c, "start", 0) : 0, s = step ? tn_at_f(c, "step", 1) : 1;
-  int64_t ia = start && start->kind == TN_AT_INT ? start->u.i : (int64_t)a, is = step && step->kind == TN_AT_INT ? step->u.i : (int64_t)s;
+  tn_num na = {.f = a}, ns = {.f = s};
+  int64_t ia = start && start->kind == TN_AT_INT ? start->u.i : tn_num_cast(na, TN_F64, TN_I64).i;
+  int64_t is = step && step->kind == TN_AT_INT ? step->u.i : tn_num_cast(ns, TN_F64, TN_I64).i;
   bool f = tn_dtype_is_float(t);
   tn_attr at[4] = {tn_mk_dims(c->g, "size", &n, 1), f ? tn_mk_float("start", a) : tn_mk_int("start", ia),
                    f ? tn_mk_float("step", s) : tn_mk_int("step", is), tn_mk_dtype("dtype", t)};

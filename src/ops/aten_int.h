@@ -21,7 +21,7 @@ tn_status tn_at_unsup(tn_decomp_ctx *c, const char *fmt, ...) TN_PRINTF(2, 3); /
 const tn_attr_val *tn_at_val(const tn_decomp_ctx *c, const char *name);       /* NULL = None */
 tn_ref tn_at_t(tn_decomp_ctx *c, const char *name);                           /* a tensor that must be there */
 tn_ref tn_at_opt(tn_decomp_ctx *c, const char *name);                         /* tensor or id 0 */
-int64_t tn_at_i(tn_decomp_ctx *c, const char *name, int64_t def);             /* symbolic: unsupported */
+int64_t tn_at_i(tn_decomp_ctx *c, const char *name, int64_t def);             /* symbolic or over 31 bits: unsupported */
 double tn_at_f(tn_decomp_ctx *c, const char *name, double def);
 bool tn_at_b(tn_decomp_ctx *c, const char *name, bool def);
 const char *tn_at_s(tn_decomp_ctx *c, const char *name, const char *def);

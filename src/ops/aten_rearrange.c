@@ -228,7 +228,7 @@ tn_status tn_d_diag_embed(tn_decomp_ctx *c) {          /* row r of the matrix ho
   tn_attr_val zero = {.kind = TN_AT_INT};
   if (c->st != TN_OK) return c->st;
   if (a == b || rank < 2 || rank > TN_MAX_RANK) return tn_at_unsup(c, "dims of rank %d", rank);
-  (off < 0 ? lo : hi)[rank - 2] = k;
+  if (off < 0) lo[rank - 2] = k; else hi[rank - 2] = k;
   x = tn_b_pad(c, x, lo, hi, &zero);
   tn_dim n = tn_b_dim(c, x, rank - 2);
   tn_ref m = tn_b_2(c, TN_OP_EQ, col_minus_row(c, n, n, rank), tn_b_int(c, off, TN_I64));
