@@ -375,15 +375,16 @@ static PyObject *make_output(program *p, uint32_t i, tn_tensor *t) {
     memcpy(m->dim, t->shape, n);
     memcpy(m->dim + MAX_RANK, t->strides, n);
   }
-  PyObject *o;
+  PyObject *o, *args = Py_NewRef(m->args); /* another thread may replace m->args while this one makes objects */
   if (PyCFunction_CheckExact(torch_.empty_strided) && PyCFunction_GET_FLAGS(torch_.empty_strided) == METH_VARARGS)
-    o = PyCFunction_GET_FUNCTION(torch_.empty_strided)(PyCFunction_GET_SELF(torch_.empty_strided), m->args);
+    o = PyCFunction_GET_FUNCTION(torch_.empty_strided)(PyCFunction_GET_SELF(torch_.empty_strided), args);
   else {
-    PyObject *kw = Py_BuildValue("{sO}", "dtype", torch_.dtype[t->dtype]), *two = PyTuple_GetSlice(m->args, 0, 2);
+    PyObject *kw = Py_BuildValue("{sO}", "dtype", torch_.dtype[t->dtype]), *two = PyTuple_GetSlice(args, 0, 2);
     o = kw && two ? PyObject_Call(torch_.empty_strided, two, kw) : NULL;
     Py_XDECREF(kw);
     Py_XDECREF(two);
   }
+  Py_DECREF(args);
   dl_tensor d;
   if (!o || torch_.dl->view(o, &d)) {
     Py_XDECREF(o);
@@ -458,7 +459,7 @@ static bool bump_versions(program *p, PyObject *const *args) {
 }
 
 /* The returned values by the template; takes what `made_out` holds. */
-static PyObject *give_back(program *p, call *c, PyObject *const *args, PyObject **made_out) {
+static PyObject *give_back(program *p, PyObject *const *args, PyObject **made_out) {
   PyObject *r = p->single ? NULL : PyTuple_New(p->n_ret);
   if (!r && !p->single) return NULL;
   for (Py_ssize_t i = 0; i < p->n_ret; i++) {
@@ -468,7 +469,6 @@ static PyObject *give_back(program *p, call *c, PyObject *const *args, PyObject 
     if (p->single) return o;
     PyTuple_SET_ITEM(r, i, o);
   }
-  (void)c;
   return r;
 }
 
@@ -489,7 +489,7 @@ static PyObject *run_call(program *p, call *c, PyObject *const *args) {
     if (s) raise_status(s, tn_run_error(c->run)), fine = false;
   }
   c->args = args;
-  if (fine && make_outputs(p, c, args, out) && execute(p, c) && (!p->mutated || bump_versions(p, args))) result = give_back(p, c, args, out);
+  if (fine && make_outputs(p, c, args, out) && execute(p, c) && (!p->mutated || bump_versions(p, args))) result = give_back(p, args, out);
   for (uint32_t i = 0; i < p->n_out; i++) Py_XDECREF(out[i]);
   if (out != few) PyMem_Free(out);
   return result;

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from torch._dynamo.source import FloatTensorSource
 from torch._dispatch.python import enable_python_dispatcher
+from torch._dynamo.source import FloatTensorSource
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
@@ -181,8 +181,10 @@ class _Run:
     def _call_function(self, node: Node, env) -> object:
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             raise NeedsAot(f"operator {node.target} holds graphs")
-        if node.target is torch._C._set_grad_enabled and node.args[0] and any(
-            isinstance(v, torch.Tensor) and v.requires_grad for _, v, _ in self.inputs
+        if (
+            node.target is torch._C._set_grad_enabled
+            and node.args[0]
+            and any(isinstance(v, torch.Tensor) and v.requires_grad for _, v, _ in self.inputs)
         ):
             raise NeedsAot("gradients are enabled inside")
         return node.target(*map_arg(node.args, env.__getitem__), **map_arg(node.kwargs, env.__getitem__))

@@ -63,7 +63,12 @@ class Attention(nn.Module):
         (mlp(16, 32, 4), (5, 16)),
         (nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8)).eval(), (4, 8)),
         (Attention().eval(), (2, 7, 32)),
-        (nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 5)).eval(), (2, 3, 8, 8)),
+        (
+            nn.Sequential(
+                nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 5)
+            ).eval(),
+            (2, 3, 8, 8),
+        ),
         (nn.Sequential(nn.LayerNorm(12), nn.GELU(), nn.Softmax(-1)).eval(), (3, 12)),
     ],
     ids=["mlp", "norm between", "attention", "conv", "norm"],
