@@ -563,11 +563,12 @@ tn_status tn_sched_choose(tn_diag *d, tn_arena *arena, const tn_kdef *kc, const 
       tn_kloop *L = &s->loop[first];
       if ((loop_spatial(c, L) | mask_of(L->red, L->n_red)) != tn_kan_axes(c->an, i) || !L->n_red || L->n_stage >= TN_LOOP_MAX_STAGES) continue;
       s->keep[i] = TN_KEEP_SCRATCH;
-      for (uint32_t j = L->n_stage++; j > 0; j--) L->stage[j] = L->stage[j - 1];
-      L->stage[0] = (uint8_t)i;
-      /* the first stage names the loop's spatial axes: keep a reduction first */
-      L->stage[0] = L->stage[1];
-      L->stage[1] = (uint8_t)i;
+      /* behind the first stage, which names the loop's spatial axes, and behind the values kept before: it may read them */
+      uint32_t at = 1;
+      while (at < L->n_stage && !k->stage[L->stage[at]].n_red && k->stage[L->stage[at]].out < 0) at++;
+      memmove(&L->stage[at + 1], &L->stage[at], L->n_stage - at);
+      L->stage[at] = (uint8_t)i;
+      L->n_stage++;
     }
     uint32_t n_main = 0, common = 0;
     bool any_tiled = false;

@@ -8,7 +8,8 @@
  *
  * Memory: every operand lies at the end of its own pages with an unmapped page behind, in a second run at the start with one before; outputs
  * are filled with a pattern first and every byte that is no element must keep it; scratch is exactly as big as the nest says, between
- * unmapped pages, and filled with NaNs. A fault is caught and reported with the case. */
+ * unmapped pages, and filled with NaNs. A fault is caught and reported with the case.
+ * TENON_TEST_DUMP=folder writes definition and schedule of each case: seeds for tests/fuzz/kdef.c. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -472,6 +473,23 @@ static bool text_of_nest(bench *b) {
   return ok;
 }
 
+static void dump(const bench *b) {
+  const char *dir = getenv("TENON_TEST_DUMP");
+  char path[512];
+  tn_str o;
+  if (!dir) return;
+  snprintf(path, sizeof path, "%s/%s.kdef", dir, b->c->name);
+  for (char *p = path + strlen(dir) + 1; *p; p++)
+    if (*p == ' ' || *p == ',') *p = '_';
+  tn_str_init(&o);
+  tn_kdef_print(b->k, &o);
+  tn_str_add(&o, "sched ");
+  tn_ksched_print(b->s, b->k, &o);
+  tn_str_add(&o, "\n");
+  (void)tn_file_write(b->c->d, path, o.s, o.n);
+  tn_str_deinit(&o);
+}
+
 /* ---- one case ---- */
 
 static bool lower(bench *b) {
@@ -541,6 +559,7 @@ static bool run_target(bench *b, const tn_device_api *cpu, tn_device *dev) {
   b->phase = "schedule";
   OK_OR_SAY(b, tn_sched_choose(c->d, c->a, b->k, b->target, b->threads, &b->s));
   if (!text_of_def(b) || !text_of_sched(b)) return false;
+  dump(b);
   b->phase = "loops";
   OK_OR_SAY(b, tn_nest_build(c->d, c->a, b->k, b->s, b->target, &b->nest, &b->info));
   if (!text_of_nest(b)) return false;
