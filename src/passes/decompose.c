@@ -46,10 +46,12 @@ static tn_status make_opaque(tn_pass_ctx *p, tn_graph *g, uint32_t node, const c
   const char *why = tn_arena_printf(g->arena, "%s: %s", code, text);
   tn_attr *a = TN_NEW(g->arena, tn_attr, n->n_attr + 1u);
   if (!why || !a) return tn_fail(p->d, TN_E_NOMEM, "making %s opaque", n->target);
-  if (n->n_attr) memcpy(a, n->attr, n->n_attr * sizeof *a);
-  a[n->n_attr] = tn_mk_str("reason", why);
+  uint16_t m = 0;
+  for (uint16_t k = 0; k < n->n_attr; k++)
+    if (strcmp(n->attr[k].name, "reason") != 0) a[m++] = n->attr[k]; /* the name is ours */
+  a[m++] = tn_mk_str("reason", why);
   n->attr = a;
-  n->n_attr++;
+  n->n_attr = m;
   n->op = TN_OP_OPAQUE;
   tn_prov *r = prov_of(g, node);
   if (r) {

@@ -101,7 +101,7 @@ static tn_status value_of(folder *f, tn_ref r, const int64_t *sym, tn_tensor *ou
 /* Nodes it takes to compute the value from fills and iotas; CHEAP_MAX + 1 and more: keep it as a constant instead. */
 static uint32_t cost_of(folder *f, uint32_t id) {
   const tn_node *n = &f->g->node[id];
-  bool light = tn_px_is_view(n->op) || (tn_px_is_pw(n->op) && (n->op < TN_OP_SQRT || n->op > TN_OP_SIGMOID) && n->op != TN_OP_POW);
+  bool light = tn_px_is_view(n->op) || (tn_px_is_pw(n->op) && !tn_px_is_dear(n->op));
   uint32_t sum = light ? !tn_px_is_view(n->op) : CHEAP_MAX + 1;
   for (uint32_t k = 0; k < n->n_in; k++) {
     tn_op op = tn_px_op(f->g, n->in[k]);

@@ -29,7 +29,7 @@ static bool cheap(fx *f, uint32_t id) {
     f->cost[id] = 1;
     return true;
   }
-  if (!tn_px_is_pw(n->op) && !tn_px_is_view(n->op)) return false;
+  if ((!tn_px_is_pw(n->op) && !tn_px_is_view(n->op)) || (tn_px_is_dear(n->op) && !single)) return false;
   uint32_t sum = 1;
   for (uint32_t k = 0; k < n->n_in; k++) {
     uint32_t m = fx_def(f, n->in[k]);

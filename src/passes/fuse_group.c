@@ -276,19 +276,10 @@ static bool try_join(fx *f, uint32_t t, uint32_t node, bool *out_oom) {
 }
 
 /* ---- pulling a whole group in ---- */
-static int heavy(tn_op op) {
-  switch (op) {
-  case TN_OP_EXP: case TN_OP_EXP2: case TN_OP_EXPM1: case TN_OP_LOG: case TN_OP_LOG2: case TN_OP_LOG10: case TN_OP_LOG1P: case TN_OP_SIN:
-  case TN_OP_COS: case TN_OP_TAN: case TN_OP_ASIN: case TN_OP_ACOS: case TN_OP_ATAN: case TN_OP_SINH: case TN_OP_COSH: case TN_OP_TANH:
-  case TN_OP_ASINH: case TN_OP_ACOSH: case TN_OP_ATANH: case TN_OP_ERF: case TN_OP_ERFC: case TN_OP_SIGMOID: case TN_OP_POW: case TN_OP_ATAN2:
-    return 1;
-  default: return 0;
-  }
-}
 /* Computing h's values once per reader element instead of once: fine unless they are dear and read many times. */
 static bool recompute_is_fine(fx *f, uint32_t h, uint32_t t) {
   int64_t nt, nh, dear = 0;
-  for (uint32_t i = 0; i < f->group[h].n; i++) dear += heavy(f->g->node[f->group[h].member[i]].op);
+  for (uint32_t i = 0; i < f->group[h].n; i++) dear += tn_px_is_dear(f->g->node[f->group[h].member[i]].op);
   if (dear == 0) return true;
   return tn_px_static(f->group[t].type, &nt) && tn_px_static(f->group[h].type, &nh) && nt <= 4 * nh;
 }

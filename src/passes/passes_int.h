@@ -38,6 +38,7 @@ bool tn_px_fill(const tn_graph *g, tn_ref r, tn_num *out);
 bool tn_px_fill_is(const tn_graph *g, tn_ref r, double v);
 bool tn_px_is_view(tn_op op);                                    /* reshape, permute, broadcast, slice */
 bool tn_px_is_pw(tn_op op);                                      /* scalar functions, cast, copy */
+bool tn_px_is_dear(tn_op op);                                    /* costs as much as a dozen additions: exp, tanh, pow, ... */
 /* Strides (elements) of a view of a row-major value of shape `t`, or of what `stride` says: see view.c. */
 typedef struct tn_px_strides { uint32_t rank; tn_dim dim[TN_MAX_RANK], stride[TN_MAX_RANK]; } tn_px_strides;
 bool tn_px_strides_of(tn_graph *g, tn_ref base, tn_px_strides *out);

@@ -61,6 +61,15 @@ bool tn_px_unit_map(const tn_type *from, const tn_type *to, int *at) {
 }
 
 bool tn_px_is_view(tn_op op) { return op == TN_OP_RESHAPE || op == TN_OP_PERMUTE || op == TN_OP_BROADCAST || op == TN_OP_SLICE; }
+bool tn_px_is_dear(tn_op op) {
+  switch (op) {
+  case TN_OP_EXP: case TN_OP_EXP2: case TN_OP_EXPM1: case TN_OP_LOG: case TN_OP_LOG2: case TN_OP_LOG10: case TN_OP_LOG1P: case TN_OP_SIN:
+  case TN_OP_COS: case TN_OP_TAN: case TN_OP_ASIN: case TN_OP_ACOS: case TN_OP_ATAN: case TN_OP_SINH: case TN_OP_COSH: case TN_OP_TANH:
+  case TN_OP_ASINH: case TN_OP_ACOSH: case TN_OP_ATANH: case TN_OP_ERF: case TN_OP_ERFC: case TN_OP_SIGMOID: case TN_OP_POW: case TN_OP_ATAN2:
+    return true;
+  default: return false;
+  }
+}
 bool tn_px_is_pw(tn_op op) { return tn_op_is_scalar(op) || op == TN_OP_CAST || op == TN_OP_COPY; }
 
 static bool number_of(const tn_attr_val *v, tn_dtype t, tn_num *out) {
