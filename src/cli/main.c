@@ -1,4 +1,4 @@
-/* tenon: the command line. Finds the subcommand; each does its own arguments. Log lines go to stderr. */
+/* tenon: the command line. Finds the subcommand; each does its own arguments. */
 #include "cli.h"
 #include "tenon/compile.h"
 #include <stdio.h>
