@@ -110,6 +110,10 @@ static tn_status check_loop(checker *c, uint32_t number) {
       if (in_body && c->s->keep[s] != TN_KEEP_SCRATCH) BAD(c, "stage %u varies along reduction axes and is not kept in scratch", s);
     }
   if (red && !reduces) BAD(c, "loop %u reduces nothing", number);
+  if (L->piece < 0 || (L->piece && (!red || L->v_red || L->v_axis < 0 || L->outer || c->s->n_loop != 1))) BAD(c, "loop %u cannot take its reduction in pieces", number);
+  for (uint32_t i = 0; i < L->n_stage && L->piece; i++)
+    if (c->k->stage[L->stage[i]].n_red ? c->k->stage[L->stage[i]].combiner != TN_C_SUM : (tn_kan_axes(c->an, L->stage[i]) & red) != 0)
+      BAD(c, "stage %u does not go with pieces of the reduction", L->stage[i]);
   return TN_OK;
 }
 
@@ -197,6 +201,10 @@ static tn_status check_pack(checker *c, uint32_t p) {
     const tn_kloop *L = &c->s->loop[c->loop_of[s] - 1];
     if (here && (!has(deps, L->v_axis) || L->v_red || !k->stage[s].n_red || has(deps, L->r_axis)))
       BAD(c, "%s is packed, but stage %u does not read it in panels", k->param[p].name, s);
+    for (uint32_t i = 0; here && i < c->s->n_par; i++)
+      if (c->s->par[i].axis == L->v_axis && c->s->par[i].block % ((int64_t)L->lanes * L->nv)) BAD(c, "%s is packed, and blocks of %s cut its panels", k->param[p].name, name(c, c->s->par[i].axis));
+    for (uint32_t i = 0; here && i < c->s->n_share; i++)
+      if (c->s->share[i].axis == L->v_axis) BAD(c, "%s is packed, and steps of %s cut its panels", k->param[p].name, name(c, c->s->share[i].axis));
   }
   return TN_OK;
 }

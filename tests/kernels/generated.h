@@ -28,12 +28,15 @@ typedef struct gen_case {
   bool special;              /* floats with infinities and NaNs among them */
   bool outside;              /* index tensors hold values out of range: the index error must be raised, and nothing else happen */
   double loose;              /* tolerance times this; 0 = 1 */
+  uint32_t mutations;        /* changed schedules to try */
 } gen_case;
 
 /* Runs the case for all targets and thread counts; false and a report on stderr when anything differs. */
 bool gen_run(gen_case *c);
 /* Totals since start, for the last line. */
-extern uint32_t gen_n_kernels, gen_n_runs, gen_n_nests;
+extern uint32_t gen_n_kernels, gen_n_runs, gen_n_nests, gen_n_legal, gen_n_illegal;
+/* generated_mutate.c: changes s at random. */
+void gen_mutate(const tn_kdef *k, tn_ksched *s, uint64_t seed);
 
 /* generated_cases.c, generated_random.c: run cases whose name holds `filter`; return the number of failures. n_cases counts. */
 int gen_table(const char *filter, uint32_t part, uint32_t parts, uint32_t *n_cases);

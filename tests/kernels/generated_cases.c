@@ -46,6 +46,11 @@ typedef struct options { gen_layout in, out; int64_t index_max; bool positive, s
 static const int64_t one_symbol[] = {1, 7, 16, 33, 130};
 static const int64_t two_symbols[] = {1, 1, 7, 17, 33, 8, 40, 96};
 
+static uint32_t mutations(void) {
+  const char *s = getenv("TENON_TEST_MUTATIONS");
+  return s ? (uint32_t)atoi(s) : 2;
+}
+
 static void run_with(world *w, const char *name, body_fn f, const int64_t *p, uint32_t n_p, options o) {
   char full[160];
   int at = snprintf(full, sizeof full, "%s", name);
@@ -61,7 +66,7 @@ static void run_with(world *w, const char *name, body_fn f, const int64_t *p, ui
   f(w, p);
   uint32_t n_sym = tn_dims_n_syms(w->dims);
   gen_case g = {.a = &w->a, .dims = w->dims, .d = &w->d, .g = w->c.g, .name = full, .in = o.in, .out = o.out, .n_sym = n_sym, .index_max = o.index_max,
-                .positive = o.positive, .special = o.special, .outside = o.outside, .loose = o.loose};
+                .positive = o.positive, .special = o.special, .outside = o.outside, .loose = o.loose, .mutations = mutations()};
   g.sym = n_sym == 2 ? two_symbols : one_symbol;
   g.n_rounds = n_sym == 2 ? 4 : n_sym == 1 ? 5 : 0;
   bool ok = w->c.st == TN_OK;

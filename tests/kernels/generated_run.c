@@ -21,7 +21,7 @@
 #include "device/device.h"
 #include "kir/analyze.h"
 
-uint32_t gen_n_kernels, gen_n_runs, gen_n_nests;
+uint32_t gen_n_kernels, gen_n_runs, gen_n_nests, gen_n_legal, gen_n_illegal;
 enum { MAX_PORTS = 64, FILL = 0xA5 };
 
 /* ---- memory between unmapped pages ---- */
@@ -547,6 +547,49 @@ static bool set_round(bench *b, uint32_t round) {
   return true;
 }
 
+static tn_ksched *copy_sched(tn_arena *a, const tn_kdef *k, const tn_ksched *s) {
+  tn_ksched *c = TN_NEW(a, tn_ksched, 1);
+  *c = *s;
+  c->keep = TN_NEW(a, uint8_t, k->n_stage + 1);
+  c->pack = TN_NEW(a, bool, k->n_param + 1);
+  c->loop = TN_NEW(a, tn_kloop, s->n_loop + 1);
+  memcpy(c->keep, s->keep, k->n_stage);
+  memcpy(c->pack, s->pack, k->n_param * sizeof *s->pack);
+  memcpy(c->loop, s->loop, s->n_loop * sizeof *s->loop);
+  return c;
+}
+
+/* Changed schedules: the verifier refuses them, or their nests have the definition's values. */
+static bool run_mutations(bench *b, char **want) {
+  gen_case *c = b->c;
+  tn_ksched *chosen = b->s;
+  tn_nest *nest = b->nest;
+  tn_nest_info info = b->info;
+  char *got[MAX_PORTS];
+  bool ok = true;
+  for (uint32_t m = 0; m < c->mutations && ok; m++) {
+    b->phase = "changed schedule";
+    b->s = copy_sched(c->a, b->k, chosen);
+    gen_mutate(b->k, b->s, m + 1000 * (uint64_t)b->threads + b->target->vector_bits);
+    tn_diag_clear(c->d);
+    if (tn_ksched_verify(c->d, b->k, b->s) != TN_OK) {
+      gen_n_illegal++;
+      continue;
+    }
+    if (!text_of_sched(b)) return false;
+    gen_n_legal++;
+    b->phase = "loops of a changed schedule";
+    tn_status st = tn_nest_build(c->d, c->a, b->k, b->s, b->target, &b->nest, &b->info);
+    if (st == TN_E_UNSUPPORTED) continue;
+    if (st != TN_OK || tn_nest_verify(c->d, b->nest) != TN_OK) return bad(b);
+    ok = run_code(b, NULL, true, true, got) && compare_all(b, got, want, "nest of a changed schedule");
+  }
+  b->s = chosen;
+  b->nest = nest;
+  b->info = info;
+  return ok;
+}
+
 /* All rounds of one target and thread count. */
 static bool run_target(bench *b, const tn_device_api *cpu, tn_device *dev) {
   gen_case *c = b->c;
@@ -588,6 +631,7 @@ static bool run_target(bench *b, const tn_device_api *cpu, tn_device *dev) {
       gen_n_nests++;
       ok = run_code(b, NULL, true, true, got);
       if (ok && (wanted || interpret)) ok = compare_all(b, got, interpret ? def_got : NULL, "nest");
+      if (ok && c->mutations && r == 0) ok = run_mutations(b, def_got);
     }
     b->phase = "run";
     if (ok) ok = run_code(b, fn, true, false, got);
