@@ -42,6 +42,7 @@ static void loop(printer *p, const tn_kloop *L) {
     tn_str_add(p->o, ":%u", L->rows);
   }
   axes(p, " red=", L->red, L->n_red);
+  if (L->piece) tn_str_add(p->o, " piece=%lld", (long long)L->piece);
 }
 
 void tn_ksched_print(const tn_ksched *s, const tn_kdef *k, tn_str *o) {

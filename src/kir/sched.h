@@ -28,6 +28,7 @@ typedef struct tn_kloop {
   int8_t v_axis; uint8_t lanes, nv; bool v_red;   /* v_axis -1: scalar */
   int8_t r_axis; uint8_t rows;                    /* r_axis -1: one row */
   uint8_t red[TN_DEF_MAX_AXES]; uint32_t n_red;
+  int64_t piece;                                  /* > 0: the first reduction axis is taken in pieces of this size, each over the whole block */
 } tn_kloop;
 typedef struct tn_ksched {
   uint8_t merge_from[TN_DEF_MAX_AXES], merge_to[TN_DEF_MAX_AXES]; uint32_t n_merge;

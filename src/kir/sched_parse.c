@@ -136,6 +136,11 @@ static tn_status loop(parser *p) {
   if (field(p, "v")) TN_TRY(vector(p, L));
   if (field(p, "r")) TN_TRY(rows(p, L));
   if (field(p, "red")) TN_TRY(axes(p, L->red, &L->n_red));
+  if (field(p, "piece")) {
+    size_t at = (tn_ks_skip(&p->s), p->s.at);
+    TN_TRY(tn_ks_i64(&p->s, "the piece", &L->piece));
+    if (L->piece < 1) return tn_ks_fail(&p->s, at, "a piece of %lld", (long long)L->piece);
+  }
   for (uint32_t i = 0; i < L->n_red; i++) L->v_red |= L->v_axis == (int)L->red[i];
   return TN_OK;
 }

@@ -21,6 +21,7 @@ typedef struct nb {
   int depth;
   const tn_kloop *L; uint32_t R, NV, lanes;
   tn_nv mask[MAX_SLOT]; bool masked;
+  tn_nv piece_lo, piece_hi; int64_t piece_len; /* current piece of the first reduction axis; piece_hi 0: no pieces */
   tn_nv *memo;                    /* [n_x][MAX_SLOT] */
   trail *trail; uint32_t n_trail, cap_trail;
   tn_kx_id *stage_x;              /* [n_stage] the STAGE node, 0 = never read */
@@ -503,10 +504,13 @@ static void red_loops(nb *b, void *u) {
   tn_free(seen);
   redctx next = {c->rd, c->n_rd, c->pos + 1};
   ax *A = &b->ax[a], keep = *A;
-  A->lo = i64(b, 0);
-  A->hi = dimv(b, b->an->extent[a]);
   int64_t len;
-  A->len = tn_dim_as_int(b->k->dims, b->an->extent[a], &len) ? len : 0;
+  if (c->pos == 0 && b->piece_hi) { A->lo = b->piece_lo; A->hi = b->piece_hi; A->len = b->piece_len; }
+  else {
+    A->lo = i64(b, 0);
+    A->hi = dimv(b, b->an->extent[a]);
+    A->len = tn_dim_as_int(b->k->dims, b->an->extent[a], &len) ? len : 0;
+  }
   if (L->v_red && L->v_axis == (int)a) {
     over_vector(b, red_loops, &next, false);
   } else {
@@ -539,6 +543,23 @@ static tn_nv merge_lanes(nb *b, uint32_t s, const acc *ac) { /* the NV partial v
   return best;
 }
 
+static void finish_tile(nb *b, const red *rd, uint32_t n_rd);
+
+/* Partial results of a block between pieces of the reduction: the stage's own scratch, one place for each element of the block. */
+static void partials(nb *b, const red *rd, uint32_t n_rd, bool load) {
+  for (uint32_t i = 0; i < n_rd; i++)
+    for (uint32_t r = 0; r < b->R; r++)
+      for (uint32_t q = 0; q < b->NV && b->st == TN_OK; q++) {
+        uint32_t s = rd[i].stage;
+        tn_nv var = rd[i].acc[r * b->NV + q].var;
+        if (!load) { store_scratch(b, s, r, q, b->L->v_axis, tn_n_get(b->n, var)); continue; }
+        int base = scratch_base(b, s, b->L->v_axis, b->L->outer);
+        tn_dim coef[TN_DEF_MAX_AXES];
+        tn_nv addr = scratch_addr(b, s, r, q, coef);
+        tn_n_set(b->n, var, load_at(b, base, b->k->stage[s].dtype, addr, coef[b->L->v_axis], q));
+      }
+}
+
 static void tile(nb *b, void *u) {
   (void)u;
   const tn_kloop *L = b->L;
@@ -561,9 +582,37 @@ static void tile(nb *b, void *u) {
       if (is_arg(b->k->stage[s].combiner)) r->acc[j].idx = tn_n_var(b->n, tn_n_add(b->n, (tn_ninst){.op = TN_N_CONST, .vt = {TN_I64, lanes}}));
     }
   }
+  if (n_rd && b->piece_hi) {
+    tn_nv ext = dimv(b, b->an->extent[L->red[0]]);
+    uint32_t mark = b->n_trail;
+    tn_n_if(b->n, tn_n_op2(b->n, TN_S_GT, b->piece_lo, i64(b, 0)));
+    partials(b, rd, n_rd, true);
+    tn_n_end(b->n);
+    scope_end(b, mark);
+    redctx c = {rd, n_rd, 0};
+    red_loops(b, &c);
+    mark = b->n_trail;
+    tn_n_if(b->n, tn_n_op2(b->n, TN_S_LT, b->piece_hi, ext));
+    partials(b, rd, n_rd, false);
+    tn_n_end(b->n);
+    scope_end(b, mark);
+    tn_n_if(b->n, tn_n_op2(b->n, TN_S_GE, b->piece_hi, ext));
+    finish_tile(b, rd, n_rd);
+    tn_n_end(b->n);
+    scope_end(b, mark);
+    return;
+  }
   if (n_rd) {
     redctx c = {rd, n_rd, 0};
     red_loops(b, &c);
+  }
+  finish_tile(b, rd, n_rd);
+}
+
+/* The reductions of the tile are complete: their values, then the stages evaluated on them. */
+static void finish_tile(nb *b, const red *rd, uint32_t n_rd) {
+  const tn_kloop *L = b->L;
+  if (n_rd) {
     for (uint32_t i = 0; i < n_rd && b->st == TN_OK; i++) {
       uint32_t s = rd[i].stage;
       tn_kx_id x = b->stage_x[s];
@@ -644,10 +693,22 @@ static void spatial(nb *b, uint32_t pos) {
     tn_n_end(b->n);
   } else if (A->len && A->len <= R) {
     row_body(b, pos, A, A->lo, (uint32_t)A->len, false);
-  } else if (A->len) {
+  } else if (A->len && (!b->piece_hi || A->len % R == 0)) {
     tn_nv i0 = tn_n_for(b->n, A->lo, A->hi, i64(b, R));
     row_body(b, pos, A, i0, R, A->len % R != 0);
     tn_n_end(b->n);
+  } else if (b->piece_hi) { /* partial results must be added once: no overlap */
+    tn_nv n = tn_n_op2(b->n, TN_S_SUB, A->hi, A->lo), full = add2(b, A->lo, mul2(b, tn_n_op2(b->n, TN_S_TRUNCDIV, n, i64(b, R)), i64(b, R)));
+    tn_nv i0 = tn_n_for(b->n, A->lo, full, i64(b, R));
+    row_body(b, pos, A, i0, R, false);
+    tn_n_end(b->n);
+    scope_end(b, mark);
+    if (A->len) row_body(b, pos, A, full, (uint32_t)(A->len % R), false);
+    else {
+      i0 = tn_n_for(b->n, full, A->hi, i64(b, 1));
+      row_body(b, pos, A, i0, 1, false);
+      tn_n_end(b->n);
+    }
   } else {
     tn_nv n = tn_n_op2(b->n, TN_S_SUB, A->hi, A->lo);
     tn_n_if(b->n, tn_n_op2(b->n, TN_S_GE, n, i64(b, R)));
@@ -674,8 +735,20 @@ static void run_loop(nb *b, const tn_kloop *L) {
   b->NV = L->v_axis >= 0 ? L->nv : 1;
   b->lanes = L->v_axis >= 0 ? L->lanes : 1;
   b->masked = false;
+  int64_t ext = 0;
+  bool known = L->n_red && tn_dim_as_int(b->k->dims, b->an->extent[L->red[0]], &ext);
+  if (L->piece > 0 && L->n_red && !(known && ext <= L->piece)) {
+    tn_nv end = dimv(b, b->an->extent[L->red[0]]);
+    b->piece_lo = tn_n_for(b->n, i64(b, 0), end, i64(b, L->piece));
+    b->piece_hi = tn_n_op2(b->n, TN_S_MIN, add2(b, b->piece_lo, i64(b, L->piece)), end);
+    b->piece_len = known && ext % L->piece == 0 ? L->piece : 0;
+    b->depth++;
+    spatial(b, 0);
+    b->depth--;
+    tn_n_end(b->n);
+    b->piece_hi = 0;
+  } else spatial(b, 0);
   /* values of stages kept in registers outlive the loop's scope */
-  spatial(b, 0);
   tn_nv kept[TN_LOOP_MAX_STAGES] = {0};
   for (uint32_t i = 0; i < L->n_stage; i++)
     if (b->s->keep[L->stage[i]] == TN_KEEP_REG && b->stage_x[L->stage[i]]) kept[i] = b->memo[b->stage_x[L->stage[i]] * MAX_SLOT];

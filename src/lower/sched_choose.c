@@ -422,6 +422,18 @@ static void tiled_blocks(cs *c, tn_kloop *L, uint32_t sp, double work) {
     bp /= (double)((e + blk - 1) / blk);
     if (blk < e || dyn) add_par(s, a, blk);
   }
+  /* pieces of a long reduction: a panel of the vector operand stays in the first-level cache while the rows of the block pass by */
+  int64_t K = ext_or(c, L->red[0], 1024), rows = 1;
+  for (uint32_t i = 0; i < n; i++) {
+    int64_t e = ext_or(c, list[i], DYN), blk = e;
+    for (uint32_t j = 0; j < s->n_par; j++) if (s->par[j].axis == list[i]) blk = s->par[j].block < e ? s->par[j].block : e;
+    rows *= blk;
+  }
+  int64_t most_piece = (int64_t)(c->t->l1d_bytes ? c->t->l1d_bytes : 32768) * 5 / 8 / (T * 4);
+  if (L->n_red == 1 && s->n_loop == 1 && K > most_piece * 3 / 2 && rows >= 4 * L->rows && rows * ((tiles + bq - 1) / bq * T) * 4 <= 1 << 20) {
+    int64_t pieces = (K + most_piece - 1) / most_piece;
+    L->piece = ceil_to((K + pieces - 1) / pieces, 8);
+  }
   int64_t jb = (tiles + bq - 1) / bq * T;
   if (jb < N || !tn_dim_is_const(c->an->extent[v])) add_par(s, v, jb);
 }
