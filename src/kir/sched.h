@@ -12,6 +12,7 @@
  *   v=a:LxN     vector axis with L lanes, N vectors (spatial, or a reduction axis: partial results merged at the end)
  *   r=a:R       register rows
  *   red=a,...   reduction axes, outermost first
+ *   piece=n     the first of them is taken in pieces of n, each over the whole block; partial results wait in scratch
  * grain n       blocks a worker claims at once */
 #ifndef TN_SCHED_H
 #define TN_SCHED_H

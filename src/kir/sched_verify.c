@@ -93,6 +93,7 @@ static tn_status check_loop(checker *c, uint32_t number) {
   for (uint32_t i = 0; i < L->n_red; i++) TN_TRY(check_axis(c, L->red[i], &red, "red"));
   if (order & (fixed | red)) BAD(c, "loop %u orders axis %s, which is fixed or reduced", number, name(c, lowest(order & (fixed | red))));
   TN_TRY(check_tile(c, L, order, red));
+  if (L->piece < 0 || (L->piece && (L->n_red == 0 || L->v_red))) BAD(c, "loop %u takes its reduction in pieces of %lld", number, (long long)L->piece);
   bool reduces = false;
   for (uint32_t pass = 0, place = 0; pass < 3; pass++) /* in the order of execution */
     for (uint32_t i = 0; i < L->n_stage; i++) {
@@ -107,6 +108,8 @@ static tn_status check_loop(checker *c, uint32_t number) {
       reduces |= is_red;
       if (axes & ~(order | fixed | (in_body ? red : 0))) BAD(c, "loop %u lacks axis %s of stage %u", number, name(c, lowest(axes & ~(order | fixed | (in_body ? red : 0)))), s);
       if (is_red && tn_kan_red(c->an, s) != red) BAD(c, "loop %u does not reduce what stage %u reduces", number, s);
+      bool arg = is_red && (c->k->stage[s].combiner == TN_C_ARGMAX || c->k->stage[s].combiner == TN_C_ARGMIN);
+      if (L->piece && (arg || in_body)) BAD(c, "stage %u cannot be taken in pieces", s);
       if (in_body && c->s->keep[s] != TN_KEEP_SCRATCH) BAD(c, "stage %u varies along reduction axes and is not kept in scratch", s);
     }
   if (red && !reduces) BAD(c, "loop %u reduces nothing", number);
@@ -159,7 +162,7 @@ static tn_status check_reads(checker *c, uint32_t reader) {
     if (same && c->k->stage[s].n_red && c->k->stage[reader].n_red) BAD(c, "stages %u and %u reduce in one loop, and one reads the other", s, reader);
     if (same || how == TN_KEEP_SCRATCH) continue;
     if (how == TN_KEEP_OUT) BAD(c, "stage %u is stored in one loop and read by stage %u in another", s, reader);
-    if (tn_kan_axes(c->an, s) & ~(outer ? c->par1 : c->fixed)) BAD(c, "stage %u is in a register and read by stage %u in another loop", s, reader);
+    if (c->s->loop[c->loop_of[s] - 1].piece || (tn_kan_axes(c->an, s) & ~(outer ? c->par1 : c->fixed))) BAD(c, "stage %u is in a register and read by stage %u in another loop", s, reader);
   }
   return TN_OK;
 }

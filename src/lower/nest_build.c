@@ -739,7 +739,7 @@ static void run_loop(nb *b, const tn_kloop *L) {
   bool known = L->n_red && tn_dim_as_int(b->k->dims, b->an->extent[L->red[0]], &ext);
   if (L->piece > 0 && L->n_red && !(known && ext <= L->piece)) {
     tn_nv end = dimv(b, b->an->extent[L->red[0]]);
-    b->piece_lo = tn_n_for(b->n, i64(b, 0), end, i64(b, L->piece));
+    b->piece_lo = tn_n_for(b->n, i64(b, 0), tn_n_op2(b->n, TN_S_MAX, end, i64(b, 1)), i64(b, L->piece)); /* once even when empty */
     b->piece_hi = tn_n_op2(b->n, TN_S_MIN, add2(b, b->piece_lo, i64(b, L->piece)), end);
     b->piece_len = known && ext % L->piece == 0 ? L->piece : 0;
     b->depth++;

@@ -43,7 +43,7 @@ static tn_ref shape(world *w, tn_ref a, const int64_t *dim, uint32_t n) {
 /* ---- running ---- */
 typedef struct options { gen_layout in, out; int64_t index_max; bool positive, special, outside; double loose; } options;
 
-static const int64_t one_symbol[] = {1, 7, 16, 33, 130};
+static const int64_t one_symbol[] = {1, 7, 16, 33, 130, 0};
 static const int64_t two_symbols[] = {1, 1, 7, 17, 33, 8, 40, 96};
 
 static uint32_t mutations(void) {
@@ -68,7 +68,7 @@ static void run_with(world *w, const char *name, body_fn f, const int64_t *p, ui
   gen_case g = {.a = &w->a, .dims = w->dims, .d = &w->d, .g = w->c.g, .name = full, .in = o.in, .out = o.out, .n_sym = n_sym, .index_max = o.index_max,
                 .positive = o.positive, .special = o.special, .outside = o.outside, .loose = o.loose, .mutations = mutations()};
   g.sym = n_sym == 2 ? two_symbols : one_symbol;
-  g.n_rounds = n_sym == 2 ? 4 : n_sym == 1 ? 5 : 0;
+  g.n_rounds = n_sym == 2 ? 4 : n_sym == 1 ? 6 : 0;
   bool ok = w->c.st == TN_OK;
   if (!ok) fprintf(stderr, "%s: the body could not be built: %s\n", full, w->d.text);
   ok = ok && gen_run(&g);
@@ -464,6 +464,10 @@ static void table_contractions(world *w) {
   RUN(matmul, lay(LAY_TURNED, LAY_DENSE), 20, 40, 30, 0, 0);
   RUN(matmul, lay(LAY_PADDED, LAY_TURNED), 20, 40, 30, 0, 1);
   RUN(matmul, PLAIN, 200, 300, 70, 0, 0);
+  RUN(matmul, PLAIN, 70, 80, 900, 0, 0);
+  RUN(matmul, PLAIN, 37, 70, S0, 0, 0);
+  RUN(linear, PLAIN, 66, 96, 500, 1);
+  RUN(linear_kn, PLAIN, S0, 64, 500);
   RUN(linear, PLAIN, 150, 200, 130, 1);
   RUN(linear_kn, PLAIN, 64, 96, 64);
   RUN(linear_kn, PLAIN, S0, 96, 64);

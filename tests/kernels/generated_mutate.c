@@ -74,7 +74,7 @@ void gen_mutate(const tn_kdef *k, tn_ksched *s, uint64_t seed) {
   for (uint32_t n = 1 + below(4); n; n--) {
     tn_kloop *L = &s->loop[below(s->n_loop)];
     uint32_t t = k->n_stage ? below(k->n_stage) : 0;
-    switch (below(10)) {
+    switch (below(11)) {
       case 0: set_cut(s->par, &s->n_par, k->n_axis); break;
       case 1: set_cut(s->share, &s->n_share, k->n_axis); break;
       case 2: set_tile(L); break;
@@ -86,6 +86,7 @@ void gen_mutate(const tn_kdef *k, tn_ksched *s, uint64_t seed) {
         if (s->keep[t] == TN_KEEP_REG || s->keep[t] == TN_KEEP_SCRATCH) s->keep[t] = s->keep[t] == TN_KEEP_REG ? TN_KEEP_SCRATCH : TN_KEEP_REG;
         break;
       case 8: L->lanes = L->v_axis < 0 ? 1 : (uint8_t)(1u << below(6)); break;
+      case 9: L->piece = L->n_red ? below(3) * (1 + below(9)) : 0; break;
       default: L->outer = !L->outer && below(3) == 0; break;
     }
     if (below(4)) refit(k, s);
