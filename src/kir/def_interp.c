@@ -65,13 +65,12 @@ static tn_status load(machine *m, const tn_kx *x, tn_num *out) {
   return TN_OK;
 }
 
-static tn_status index_of(machine *m, const tn_kx *x, int64_t n, tn_num *out) {
+static void index_of(machine *m, const tn_kx *x, int64_t n, tn_num *out) {
   int64_t i = m->val[x->arg[0]].i;
   if (i < 0) i += n;
   if (i < 0 || i >= n) m->index_error = true;
-  if (n <= 0) return tn_fail(m->d, TN_E_INDEX, "kernel @%s, stage %u: an index into 0 places", m->k->name, m->stage);
-  out->i = i < 0 ? 0 : i >= n ? n - 1 : i;
-  return TN_OK;
+  if (i >= n) i = n - 1;
+  out->i = i < 0 ? 0 : i;
 }
 
 static tn_status evaluate(machine *m, tn_kx_id id) {
@@ -95,7 +94,7 @@ static tn_status evaluate(machine *m, tn_kx_id id) {
       break;
     }
     case TN_KX_CAST: *out = tn_num_cast(m->val[x->arg[0]], (tn_dtype)m->k->x[x->arg[0]].dtype, (tn_dtype)x->dtype); break;
-    case TN_KX_INDEX: return index_of(m, x, m->size[id], out);
+    case TN_KX_INDEX: index_of(m, x, m->size[id], out); break;
     case TN_KX_NONE: break;
   }
   return TN_OK;

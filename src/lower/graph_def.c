@@ -414,6 +414,14 @@ static bool expensive(tn_op op) {
   }
 }
 
+/* Guard of loads at `index` into n places: memory without places is not touched (the index raises its error). 0: there is always one. */
+static tn_kx_id not_empty(ctx *c, tn_kx_id index, tn_dim n) {
+  int64_t lo, hi;
+  tn_dim_bounds(c->dims, n, &lo, &hi);
+  if (n == 0) return op2(c, TN_S_LT, index, tn_kx_i64(c->k, 0)); /* never, but the index stays in the kernel */
+  return lo >= 1 ? 0 : op2(c, TN_S_GT, tn_kx_size(c->k, n), tn_kx_i64(c->k, 0));
+}
+
 static tn_status compute(ctx *c, tn_ref v, const tn_kx_id *idx, tn_kx_id guard, tn_kx_id *out) {
   const tn_value *val = &c->g->value[v.id];
   const tn_node *n = &c->g->node[val->node];
@@ -481,6 +489,7 @@ static tn_status compute(ctx *c, tn_ref v, const tn_kx_id *idx, tn_kx_id guard, 
     else memcpy(ii, idx + dim, it->rank * sizeof *ii);
     TN_TRY(value_at(c, n->in[1], ii, guard, &e));
     e = tn_kx_index(c->k, e, x->dim[dim]);
+    guard = and_guard(c, guard, not_empty(c, e, x->dim[dim]));
     for (uint32_t i = 0; i < x->rank; i++) oi[i] = i == (uint32_t)dim ? e : n->op == TN_OP_GATHER || i < (uint32_t)dim ? idx[i] : idx[i + it->rank - 1];
     return value_at(c, n->in[0], oi, guard, out);
   }
@@ -489,6 +498,7 @@ static tn_status compute(ctx *c, tn_ref v, const tn_kx_id *idx, tn_kx_id guard, 
     tn_dim dims[TN_MAX_RANK];
     int nd = tn_attr_dims(n, "dims", dims, TN_MAX_RANK);
     uint32_t br = 0;
+    tn_kx_id inside = guard;
     bool is[TN_MAX_RANK] = {0}, adjacent = true;
     for (int i = 0; i < nd; i++) { is[dims[i]] = true; uint32_t r = tn_typeof(c->g, n->in[1 + i])->rank; if (r > br) br = r; }
     for (int i = 1; i < nd; i++) adjacent &= dims[i] == dims[i - 1] + 1;
@@ -503,8 +513,9 @@ static tn_status compute(ctx *c, tn_ref v, const tn_kx_id *idx, tn_kx_id guard, 
       broadcast_index(c, tn_typeof(c->g, n->in[1 + i]), br, idx + pos, ii);
       TN_TRY(value_at(c, n->in[1 + i], ii, guard, &e));
       oi[dims[i]] = tn_kx_index(c->k, e, x->dim[dims[i]]);
+      inside = and_guard(c, inside, not_empty(c, oi[dims[i]], x->dim[dims[i]]));
     }
-    return value_at(c, n->in[0], oi, guard, out);
+    return value_at(c, n->in[0], oi, inside, out);
   }
   case TN_OP_REDUCE: return reduce_at(c, n, idx, guard, out);
   case TN_OP_CONTRACT: return contract_at(c, n, idx, guard, out);

@@ -203,6 +203,21 @@ static void two_reductions(world *w, const int64_t *p) { /* of one domain, with 
   RET(w, red(w, TN_C_MIN, x, 1, true));
 }
 static void softmax(world *w, const int64_t *p) { RET(w, tn_b_softmax(C, IN((tn_dtype)p[3], p[0], p[1]), (int)p[2], false)); }
+static void softmax_two(world *w, const int64_t *p) { /* over the last two dims */
+  tn_ref x = IN(TN_F32, p[0], p[1], p[2]);
+  int axes[2] = {1, 2};
+  tn_ref e = o1(w, TN_OP_EXP, o2(w, TN_OP_SUB, x, tn_b_reduce(C, TN_C_MAX, x, axes, 2, true)));
+  RET(w, o2(w, TN_OP_DIV, e, tn_b_reduce(C, TN_C_SUM, e, axes, 2, true)));
+}
+static void expanded(world *w, const int64_t *p) { /* an operand whose rows are one row, and one whose columns are one column */
+  tn_ref x = IN(TN_F32, p[0], p[1]), y = IN(TN_F32, p[0], p[1]), z = IN(TN_F32, p[0], p[1]);
+  tn_dim *s = TN_NEW(&w->a, tn_dim, 4);
+  s[0] = 0, s[1] = 1, s[2] = 1, s[3] = 0;
+  tn_def(w->c.g, y)->input->stride = s;
+  tn_def(w->c.g, z)->input->stride = s + 2;
+  RET(w, red(w, TN_C_SUM, mul(w, add(w, x, y), z), 1, false));
+  RET(w, red(w, TN_C_MAX, z, 1, false));
+}
 static void softmax_mid(world *w, const int64_t *p) { RET(w, tn_b_softmax(C, IN(TN_F32, p[0], p[1], p[2]), 1, false)); }
 static void log_softmax(world *w, const int64_t *p) {
   tn_ref x = IN(TN_F32, p[0], p[1]), s = o2(w, TN_OP_SUB, x, red(w, TN_C_MAX, x, 1, true));
@@ -327,6 +342,11 @@ static void pool(world *w, const int64_t *p) {
   RET(w, tn_b_muln(C, tn_b_window(C, (tn_combiner)p[0], x, 2, k, s, pad, pad, dil, size), 0.5));
 }
 
+static void conv_bf16(world *w, const int64_t *p) { /* p: C H O */
+  tn_ref x = IN(TN_BF16, 1, p[0], p[1], p[1]), k = WEIGHT(TN_BF16, p[2], p[0], 3, 3);
+  RET(w, relu(w, conv(w, TN_OP_CONV, x, k, (geometry){2, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1, {0}})));
+}
+
 /* ---- attention ---- */
 static void attention(world *w, const int64_t *p) { /* p: heads, queries, keys, width, masked */
   tn_ref q = IN(TN_F32, p[0], p[1], p[3]), k = IN(TN_F32, p[0], p[2], p[3]), v = IN(TN_F32, p[0], p[2], p[3]);
@@ -339,6 +359,17 @@ static void attention_turned(world *w, const int64_t *p) { /* [B, S, H, D] views
   tn_ref i = tn_b_unsq(C, tn_b_iota(C, D(w, p[0]), TN_I64), 1), j = tn_b_iota(C, D(w, p[0]), TN_I64);
   tn_ref s = tn_b_sel(C, o2(w, TN_OP_GE, i, j), tn_b_muln(C, tn_b_contract(C, "bhid,bhjd->bhij", q, k), 0.3), tn_b_num(C, -INFINITY, TN_F32));
   RET(w, tn_b_swap(C, tn_b_contract(C, "bhij,bhjd->bhid", tn_b_softmax(C, s, 3, false), v), 1, 2));
+}
+
+static void attention_shared(world *w, const int64_t *p) { /* two query heads share each key head; key mask; p: queries, keys, width */
+  tn_ref q = IN(TN_F32, 2, 3, 2, p[0], p[2]), k = IN(TN_F32, 2, 3, p[1], p[2]), v = IN(TN_F32, 2, 3, p[1], p[2]), m = IN(TN_BOOL, 2, 1, 1, 1, p[1]);
+  tn_ref s = tn_b_sel(C, m, tn_b_contract(C, "bhgid,bhjd->bhgij", q, k), tn_b_num(C, -1e9, TN_F32));
+  RET(w, tn_b_contract(C, "bhgij,bhjd->bhgid", tn_b_softmax(C, s, 4, false), v));
+}
+static void attention_bf16(world *w, const int64_t *p) {
+  tn_ref q = IN(TN_BF16, 2, p[0], p[2]), k = IN(TN_BF16, 2, p[1], p[2]), v = IN(TN_BF16, 2, p[1], p[2]);
+  tn_ref s = tn_b_softmax(C, tn_b_cast(C, tn_b_contract(C, "hid,hjd->hij", q, k), TN_F32), 2, false);
+  RET(w, tn_b_contract(C, "hij,hjd->hid", tn_b_cast(C, s, TN_BF16), v));
 }
 
 /* ---- the table ---- */
@@ -389,6 +420,8 @@ static void table_pointwise(world *w) {
   RUN(embedding, idx(50), 7, 33, 50);
   RUN(embedding, idx(50), S0, 64, 50);
   RUN(embedding, ((options){.index_max = 50, .outside = true}), 9, 17, 50);
+  RUN(embedding, idx(1), 3, 5, 0);
+  RUN(embedding, idx(1), 3, 5, S0);
   RUN(columns, idx(20), 3, 40, 20);
   RUN(columns, idx(20), S0, S1, 20);
   RUN(columns, ((options){.index_max = 20, .outside = true}), 3, 19, 20);
@@ -437,6 +470,10 @@ static void table_reductions(world *w) {
   RUN(softmax_mid, ((options){.loose = 4}), 3, 17, 5);
   RUN(softmax_mid, ((options){.loose = 4}), 2, S0, 33);
   RUN(softmax_mid, ((options){.loose = 4}), 10, 30, 64);
+  RUN(softmax_two, ((options){.loose = 4}), 3, 5, 7);
+  RUN(softmax_two, ((options){.loose = 4}), 40, 9, S0);
+  RUN(expanded, PLAIN, 5, 33);
+  RUN(expanded, PLAIN, S0, S1);
   RUN(group_norm, ((options){.loose = 16}), 2, 3, 8);
   RUN(group_norm, ((options){.loose = 16}), 3, 4, 100);
   RUN(group_norm, ((options){.loose = 16, .in = LAY_LAST, .out = LAY_LAST}), 2, 4, 19);
@@ -505,6 +542,8 @@ static void table_convolutions(world *w) {
       run_with(w, "conv2d", conv2d, shapes[i], 11, lay(l ? LAY_LAST : LAY_DENSE, l ? LAY_LAST : LAY_DENSE));
   run_with(w, "conv2d", conv2d, shapes[3], 11, lay(LAY_DENSE, LAY_LAST));
   run_with(w, "conv2d", conv2d, shapes[6], 11, lay(LAY_LAST, LAY_DENSE));
+  RUN(conv_bf16, PLAIN, 5, 9, 17);
+  RUN(conv_bf16, lay(LAY_LAST, LAY_LAST), 8, 10, 16);
   RUN(conv2d_add, PLAIN, 1, 8, 9, 16);
   RUN(conv2d_add, lay(LAY_LAST, LAY_LAST), 2, 16, 14, 24);
   RUN(conv1d, PLAIN, 2, 3, 20, 8, 5, 1);
@@ -532,6 +571,10 @@ static void table_attention(world *w) {
   RUN(attention_turned, ((options){.loose = 8}), 17, 16);
   RUN(attention_turned, ((options){.loose = 8}), 40, 32);
   RUN(attention_turned, ((options){.loose = 8}), S0, 8);
+  RUN(attention_shared, ((options){.loose = 8}), 5, 33, 16);
+  RUN(attention_shared, ((options){.loose = 8}), S0, S1, 8);
+  RUN(attention_bf16, ((options){.loose = 4}), 17, 20, 32);
+  RUN(attention_bf16, ((options){.loose = 4}), S0, S1, 16);
 }
 
 int gen_table(const char *filter, uint32_t part, uint32_t parts, uint32_t *n_cases) {
