@@ -56,7 +56,7 @@ static struct {
   PyTypeObject *tensor, *parameter;
   getter version, requires_grad;      /* C functions behind two attributes of torch.Tensor */
   void *version_closure, *requires_grad_closure;
-  PyObject *untyped_storage, *is_neg, *storage_offset, *as_strided, *increment_version, *grad_enabled;
+  PyObject *untyped_storage, *is_neg, *contiguous, *storage_offset, *as_strided, *increment_version, *grad_enabled;
   PyObject *empty_strided;            /* (size, stride, dtype): torch's own short way to a fresh CPU tensor */
   PyObject *dtype[TN_N_DTYPES];
   PyObject *compile_error;
@@ -108,6 +108,7 @@ static bool find_torch(void) {
   PyErr_Clear();
   if (!(torch_.tensor = (PyTypeObject *)dig(torch, "Tensor")) || !(torch_.parameter = (PyTypeObject *)dig(torch, "nn.Parameter")) ||
       !(torch_.untyped_storage = dig(torch, "Tensor.untyped_storage")) || !(torch_.is_neg = dig(torch, "Tensor.is_neg")) ||
+      !(torch_.contiguous = dig(torch, "Tensor.contiguous")) ||
       !(torch_.storage_offset = dig(torch, "Tensor.storage_offset")) || !(torch_.as_strided = dig(torch, "as_strided")) ||
       !(torch_.increment_version = dig(torch, "autograd.graph.increment_version")) || !(torch_.grad_enabled = dig(torch, "is_grad_enabled")))
     goto done;
@@ -154,6 +155,7 @@ typedef struct call {
   uint64_t *key;
   int64_t *number; /* values of scalar inputs */
   PyObject *const *args;
+  PyObject **held;  /* row-major copies of arguments, while the call lasts */
   PyObject *exc[3]; /* what a host call raised */
 } call;
 
@@ -165,7 +167,7 @@ struct program {
   vectorcallfunc vectorcall;
   tn_compiled *compiled;
   uint32_t n_in, n_out, n_user;
-  char *origin;           /* per input: 'i' input, 's' scalar, 'p' parameter or buffer with packed copies, 'b' one without */
+  char *origin;           /* per input: 'i' input, 'c' one that must be row-major, 's' scalar, 'p' parameter or buffer with packed copies, 'b' one without */
   int32_t *ret;           /* per returned value: output number, ~input number, or INT32_MIN for None */
   Py_ssize_t n_ret;
   bool single, check_grad;
@@ -193,6 +195,7 @@ static void call_free(call *c) {
   PyMem_Free(c->out);
   PyMem_Free(c->key);
   PyMem_Free(c->number);
+  PyMem_Free(c->held);
   PyMem_Free(c);
 }
 
@@ -204,7 +207,8 @@ static call *call_new(program *p) {
   c->out = PyMem_Calloc(p->n_out + 1, sizeof *c->out);
   c->key = PyMem_Calloc(p->n_in + 1, sizeof *c->key);
   c->number = PyMem_Calloc(p->n_in + 1, sizeof *c->number);
-  if (!c->in || !c->out || !c->key || !c->number) return call_free(c), PyErr_NoMemory(), NULL;
+  c->held = PyMem_Calloc(p->n_in + 1, sizeof *c->held);
+  if (!c->in || !c->out || !c->key || !c->number || !c->held) return call_free(c), PyErr_NoMemory(), NULL;
   tn_run_options o;
   tn_run_options_init(&o);
   o.threads = p->threads;
@@ -312,6 +316,15 @@ static inline bool getter_true(getter fn, void *closure, PyObject *o) {
   return yes;
 }
 
+static bool row_major(const dl_tensor *t) {
+  int64_t dense = 1;
+  for (int i = t->ndim; i-- > 0; dense *= t->shape[i]) {
+    if (t->shape[i] == 0) return true;
+    if (t->shape[i] != 1 && t->strides[i] != dense) return false;
+  }
+  return true;
+}
+
 /* Reads one tensor argument without owning it: sizes stay where torch keeps them. */
 static bool read_tensor(program *p, call *c, uint32_t k, PyObject *a, bool grad_on) {
   PyTypeObject *type = Py_TYPE(a);
@@ -327,7 +340,10 @@ static bool read_tensor(program *p, call *c, uint32_t k, PyObject *a, bool grad_
   int32_t dtype = dtype_from(t.dtype);
   if (dtype < 0)
     return PyErr_Format(PyExc_TypeError, "TN_E_ARG: input %u has a dtype that Tenon does not know (DLPack code %d, %d bits)", k, t.dtype.code, t.dtype.bits), false;
-  if (p->origin[k] == 'p') {
+  if (p->origin[k] == 'c' && !row_major(&t)) {
+    c->held[k] = PyObject_CallOneArg(torch_.contiguous, a);
+    if (!c->held[k] || torch_.dl->view(c->held[k], &t)) return false;
+  } else if (p->origin[k] == 'p') {
     if (!parameter_key(p, k, a, &t, &c->key[k])) return false;
   } else if (p->origin[k] == 'i') {
     PyObject *neg = PyObject_CallOneArg(torch_.is_neg, a);
@@ -491,6 +507,7 @@ static PyObject *run_call(program *p, call *c, PyObject *const *args) {
   c->args = args;
   if (fine && make_outputs(p, c, args, out) && execute(p, c) && (!p->mutated || bump_versions(p, args))) result = give_back(p, args, out);
   for (uint32_t i = 0; i < p->n_out; i++) Py_XDECREF(out[i]);
+  for (uint32_t k = 0; k < p->n_in; k++) Py_CLEAR(c->held[k]);
   if (out != few) PyMem_Free(out);
   return result;
 }
@@ -723,6 +740,16 @@ static PyObject *program_stats(program *p, PyObject *unused) {
                        "views", all.views, "packs", all.packs, "binds", all.binds, "arena_bytes", all.arena_bytes, "idle_runs", p->n_idle);
 }
 
+/* For each output the number of the input it is a view of, or -1. */
+static PyObject *program_aliases(program *p, PyObject *unused) {
+  (void)unused;
+  call *c = call_take(p);
+  PyObject *t = c ? PyTuple_New(p->n_out) : NULL;
+  for (uint32_t i = 0; t && i < p->n_out; i++) PyTuple_SET_ITEM(t, i, PyLong_FromLong(tn_run_out_alias(c->run, i)));
+  if (c) call_give(p, c, p->epoch);
+  return t;
+}
+
 static int program_traverse(program *p, visitproc visit, void *arg) {
   Py_VISIT(p->host);
   Py_VISIT(p->keep);
@@ -768,6 +795,7 @@ static void program_dealloc(program *p) {
 
 static PyMethodDef program_methods[] = {
   {"lift", (PyCFunction)program_lift, METH_VARARGS, "lift(entries, same, single): parameters come from module dictionaries from now on"},
+  {"aliases", (PyCFunction)program_aliases, METH_NOARGS, "for each output the number of the input it is a view of, or -1"},
   {"stats", (PyCFunction)program_stats, METH_NOARGS, "counters of the idle runs since their start"},
   {0}};
 static PyGetSetDef program_getset[] = {

@@ -70,15 +70,18 @@ def build(captured: Captured, options: dict, check_grad: bool = False) -> _nativ
         check_grad,
     )
     host.program = weakref.ref(program)
+    program.ret = captured.ret
     return program
 
 
-def from_graph(gm: torch.fx.GraphModule, origin: dict[int, str], name: str = "fwd", writes: Sequence[int] = ()) -> Captured:
+def from_graph(
+    gm: torch.fx.GraphModule, origin: dict[int, str], name: str = "fwd", writes: Sequence[int] = (), dense: set[str] = frozenset()
+) -> Captured:
     """An ATen graph of AOTAutograd or export as a Captured. Unsupported gives the reason.
 
-    `writes` names inputs whose new values are the graph's first outputs.
+    `writes` names inputs whose new values are the graph's first outputs; inputs of `dense` are made row-major on every call.
     """
-    rows = fx.Writer(gm, origin, name)
+    rows = fx.Writer(gm, origin, name, dense)
     rows.mutations += [{"input": k, **v} for k, v in zip(writes, rows.outputs)]
     rows.outputs = rows.outputs[len(writes) :]
     number: dict[str, int] = {}
@@ -95,6 +98,7 @@ class Backend:
 
     def __init__(self, options: dict, listener: Callable | None = None):
         self.options, self.listener = options, listener
+        self.dense: set[str] = set()  # results of the forward program whose strides need not be those that tracing saw
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: list) -> Callable:
         """A callable over the graph's inputs, as Dynamo wants it."""
@@ -124,9 +128,19 @@ class Backend:
 
     def _aten(self, name: str, gm: torch.fx.GraphModule, example_inputs: list) -> Callable:
         def captured():
-            return from_graph(gm, _static_origins(gm, name), name)
+            return from_graph(gm, _static_origins(gm, name), name, dense=self.dense)
 
-        return self._compile(captured, make_boxed_func(gm.forward))
+        program = self._compile(captured, make_boxed_func(gm.forward))
+        if isinstance(program, _native.Program):
+            self._note_dense(gm, program)
+        return program
+
+    def _note_dense(self, gm: torch.fx.GraphModule, program) -> None:
+        """Views of inputs have the strides that tracing saw; the backward graph takes everything else row-major."""
+        aliases = program.aliases()
+        for node, at in zip(gm.graph.output_node().args[0], program.ret):
+            if isinstance(node, torch.fx.Node) and at is not None and aliases[at] < 0:
+                self.dense.add(node.name)
 
     def _compile(self, captured: Callable[[], Captured], eager: Callable) -> Callable:
         try:

@@ -33,7 +33,7 @@ class Captured:
     """A graph as JSON, and how a call's arguments and results map on it."""
 
     json: str
-    origin: str  # a letter an input: i input, p parameter or buffer, s scalar
+    origin: str  # a letter an input: i input, c input that must be row-major, p parameter or buffer, s scalar
     ret: tuple[int | None, ...]  # returned values: output number, ~input number, or None
     mutated: tuple[int, ...]  # inputs written in place
     inputs: list[dict]
@@ -43,7 +43,7 @@ class Captured:
 
 def origins(inputs: list[dict]) -> str:
     """The origin letters of input rows."""
-    return "".join({"input": "i", "sym": "s"}.get(row["origin"], "p") for row in inputs)
+    return "".join("c" if row.get("dense") else {"input": "i", "sym": "s"}.get(row["origin"], "p") for row in inputs)
 
 
 class Recorder(TorchDispatchMode):

@@ -11,6 +11,7 @@ import os
 import re
 
 import torch
+from torch._prims_common import make_contiguous_strides_for
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 from torch.utils._python_dispatch import _disable_current_modes
@@ -236,11 +237,14 @@ class Encoder:
 
 
 class Writer(Encoder):
-    """Walks an ATen graph. `origin` maps a placeholder's number to "param" or "buffer"; the others are "input" or "sym"."""
+    """Walks an ATen graph. `origin` maps a placeholder's number to "param" or "buffer"; the others are "input" or "sym".
 
-    def __init__(self, gm: GraphModule, origin: dict[int, str] | None = None, name: str = "fwd"):
+    Placeholders in `dense` are row-major, whatever strides tracing gave them.
+    """
+
+    def __init__(self, gm: GraphModule, origin: dict[int, str] | None = None, name: str = "fwd", dense: set[str] = frozenset()):
         super().__init__(name)
-        self.gm, self.origin = gm, origin or {}
+        self.gm, self.origin, self.dense = gm, origin or {}, dense
         for node in gm.graph.nodes:
             getattr(self, "_" + node.op, self._unknown)(node)
 
@@ -248,7 +252,11 @@ class Writer(Encoder):
         raise Unsupported(f"{node.op} {node.target}")
 
     def _placeholder(self, node: Node) -> None:
-        self.add_input(node.name, node.meta.get("val"), self.origin.get(len(self.inputs), "input"))
+        value = node.meta.get("val")
+        self.add_input(node.name, value, self.origin.get(len(self.inputs), "input"))
+        if node.name in self.dense and isinstance(value, torch.Tensor):
+            self.inputs[-1]["stride"] = [dim(s) for s in make_contiguous_strides_for(value.shape)]
+            self.inputs[-1]["dense"] = True
         self.refs[node] = {"ref": node.name}
 
     def _get_attr(self, node: Node) -> None:
