@@ -120,7 +120,7 @@ class Backend:
             example_inputs,
             fw_compiler=functools.partial(self._aten, "fwd"),
             bw_compiler=torch._dynamo.disable(functools.partial(self._aten, "bwd")),
-            inference_compiler=functools.partial(self._aten, "fwd"),
+            inference_compiler=functools.partial(self._aten, "infer"),
             decompositions=decomposition_table(),
             keep_inference_input_mutations=True,
             partition_fn=min_cut_rematerialization_partition,
@@ -131,7 +131,7 @@ class Backend:
             return from_graph(gm, _static_origins(gm, name), name, dense=self.dense)
 
         program = self._compile(captured, make_boxed_func(gm.forward))
-        if isinstance(program, _native.Program):
+        if name == "fwd" and isinstance(program, _native.Program):
             self._note_dense(gm, program)
         return program
 
@@ -173,7 +173,7 @@ def _static_origins(gm: torch.fx.GraphModule, name: str) -> dict[int, str]:
     if meta is None:
         return {}
     static = set(meta.static_input_indices)
-    if name == "fwd":
+    if name != "bwd":
         return {k: "param" for k in static}
     names = {f"primals_{k + 1}" for k in static}
     places = gm.graph.find_nodes(op="placeholder")
