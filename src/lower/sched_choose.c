@@ -255,7 +255,14 @@ static void pk_node(void *u, tn_kx_id x) {
     for (uint32_t i = 0; i < p->L->n_red; i++) K *= ext_or(c, p->L->red[i], 1);
     if (n == 1 && all_const && l->base == 0 && (!unit || K >= 32)) { c->s->pack[e->ref] = true; return; }
   }
-  if (!unit && p->L->r_axis >= 0) { p->cache = x; p->axis = p->L->v_axis; }
+  /* rows of a power-of-two pitch fall on few cache sets: a copy pays when many row tiles read it */
+  bool collide = false;
+  int64_t pitch, R = p->L->rows, jb = ext_or(c, (uint32_t)p->L->v_axis, DYN), K = 1;
+  for (uint32_t i = 0; i < c->s->n_par; i++) if (c->s->par[i].axis == p->L->v_axis && c->s->par[i].block < jb) jb = c->s->par[i].block;
+  for (uint32_t i = 0; i < p->L->n_red; i++) K *= ext_or(c, p->L->red[i], DYN);
+  if (unit && p->L->r_axis >= 0 && p->L->n_red == 1 && tn_dim_as_int(c->k->dims, l->coef[p->L->red[0]], &pitch))
+    collide = pitch % 128 == 0 && ext_or(c, (uint32_t)p->L->r_axis, DYN) >= 8 * R && K >= 32 && K * jb * 4 <= 3 << 18;
+  if ((!unit || collide) && p->L->r_axis >= 0) { p->cache = x; p->axis = p->L->v_axis; }
 }
 
 /* New first stage = the load; its readers read the stage. Axes: the load's own. */
@@ -378,8 +385,13 @@ typedef struct op { cs *c; uint32_t v; double rows, cols; } op;
 static void op_node(void *u, tn_kx_id x) { /* elements of the operands that do and do not vary along the vector axis */
   op *o = u;
   const tn_kx *e = &o->c->k->x[x];
-  if (e->op != TN_KX_LOAD) return;
   double n = 1;
+  if (e->op == TN_KX_STAGE && o->c->s->keep[e->ref] == TN_KEEP_SCRATCH) {
+    uint32_t axes = tn_kan_axes(o->c->an, e->ref);
+    for (uint32_t a = 0; a < o->c->k->n_axis; a++) if (fits(axes, a)) n *= (double)ext_or(o->c, a, DYN);
+    if (fits(axes, o->v)) o->cols += n; else o->rows += n;
+  }
+  if (e->op != TN_KX_LOAD) return;
   const tn_kparam *p = &o->c->k->param[e->ref];
   for (uint32_t i = 0; i < p->rank; i++) { int64_t v; n *= tn_dim_as_int(o->c->k->dims, p->dim[i], &v) ? (double)v : DYN; }
   if (fits(tn_kan_deps(o->c->an, x), o->v)) o->cols += n; else o->rows += n;
@@ -397,6 +409,7 @@ static void tiled_blocks(cs *c, tn_kloop *L, uint32_t sp, double work) {
   if (want > most) want = most < 1 ? 1 : most;
   for (uint32_t i = 0; i < n; i++) { int64_t step = (int)list[i] == L->r_axis ? L->rows : 1; M *= (double)((ext_or(c, list[i], DYN) + step - 1) / step); }
   op o = {c, v, 0, 0};
+  bool copied = s->n_loop > 1; /* each block copies its part of an operand first */
   walk_loop(c, L, op_node, &o);
   double best = 1e300, bp = 1;
   int64_t bq = 1;
@@ -407,7 +420,7 @@ static void tiled_blocks(cs *c, tn_kloop *L, uint32_t sp, double work) {
     if (p < 1) p = 1;
     if (p > M) p = M;
     double uneven = (double)(per * q) / (double)tiles, few = p * (double)q < want ? want / (p * (double)q) : 1;
-    double cost = (o.rows * (double)q + o.cols * p) * uneven * few * few;
+    double cost = (o.rows * (double)q + o.cols * p * (copied ? 4 : 1)) * uneven * few * few;
     if (cost < best) { best = cost; bp = p; bq = q; }
   }
   for (uint32_t i = 0; i < n; i++) {
@@ -422,15 +435,15 @@ static void tiled_blocks(cs *c, tn_kloop *L, uint32_t sp, double work) {
     bp /= (double)((e + blk - 1) / blk);
     if (blk < e || dyn) add_par(s, a, blk);
   }
-  /* pieces of a long reduction: a panel of the vector operand stays in the first-level cache while the rows of the block pass by */
+  /* pieces of a long reduction: a panel of the vector operand stays in an eighth of the second-level cache while the rows of the block pass by */
   int64_t K = ext_or(c, L->red[0], 1024), rows = 1;
   for (uint32_t i = 0; i < n; i++) {
     int64_t e = ext_or(c, list[i], DYN), blk = e;
     for (uint32_t j = 0; j < s->n_par; j++) if (s->par[j].axis == list[i]) blk = s->par[j].block < e ? s->par[j].block : e;
     rows *= blk;
   }
-  int64_t most_piece = (int64_t)(c->t->l1d_bytes ? c->t->l1d_bytes : 32768) * 5 / 8 / (T * 4);
-  if (L->n_red == 1 && s->n_loop == 1 && K > most_piece * 3 / 2 && rows >= 4 * L->rows && rows * ((tiles + bq - 1) / bq * T) * 4 <= 1 << 20) {
+  int64_t most_piece = (c->t->l2_bytes ? (int64_t)c->t->l2_bytes : 1 << 20) / 8 / (T * 4);
+  if (L->n_red == 1 && s->n_loop == 1 && K > most_piece * 5 / 4 && rows >= 4 * L->rows && rows * ((tiles + bq - 1) / bq * T) * 4 <= 1 << 20) {
     int64_t pieces = (K + most_piece - 1) / most_piece;
     L->piece = ceil_to((K + pieces - 1) / pieces, 8);
   }
