@@ -192,7 +192,7 @@ static tn_status new_stage(ctx *c, const char *name, tn_dtype t, tn_combiner com
   tn_kstage s = {.name = name, .dtype = (uint8_t)t, .combiner = (uint8_t)comb, .root = root, .out = -1, .n_red = (uint8_t)n_red};
   for (uint32_t i = 0; i < c->k->n_axis; i++)
     if (spatial >> i & 1) s.axis[s.n_axis++] = (uint8_t)i;
-  memcpy(s.red, red, n_red);
+  if (n_red) memcpy(s.red, red, n_red);
   uint32_t id = root ? tn_kdef_add_stage(c->k, s) : UINT32_MAX;
   if (id == UINT32_MAX) return NOMEM(c);
   *out = tn_kx_stage(c->k, id);
