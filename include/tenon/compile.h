@@ -38,6 +38,14 @@ TN_API void tn_compiled_destroy(tn_compiled *c);
 /** Graph text through named passes ("decompose,fold,fuse" or "default"); result text is malloc'ed with *out_text (free with tn_text_free). */
 TN_API tn_status tn_opt_text(const char *text, size_t n, const char *passes, char **out_text, char *error, size_t error_n);
 TN_API void tn_text_free(char *s);
+
+/** One kernel from its text (docs/kir.md): definition, and a schedule or NULL for the one that the rules choose.
+ *  @param what  "def", "sched", "nest", "ll" (LLVM text) or "obj" (relocatable ELF)
+ *  @param isa   NULL = the machine's, or "avx2", "avx512", "amx"
+ *  @param out   malloc'ed bytes, a NUL after the end (tn_text_free); *out_n their number
+ *  @return TN_E_PARSE, TN_E_VERIFY (illegal schedule), TN_E_ARG (isa, what), TN_E_UNSUPPORTED, TN_E_NOMEM; error[] says what and where. */
+TN_API tn_status tn_kernel_build(const char *def, size_t def_n, const char *sched, size_t sched_n, const char *isa, const char *what, char **out, size_t *out_n,
+                                 char *error, size_t error_n);
 /** What the compiler is made of, as text for people or (json nonzero) a JSON array of objects: "passes", "rules", "ops", "aten", "env", "profiles".
  *  *out_text is malloc'ed (tn_text_free). TN_E_ARG: no such table. */
 TN_API tn_status tn_table_text(const char *what, int json, char **out_text);

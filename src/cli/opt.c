@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The whole stream; NULL when memory or reading fails. */
-static char *slurp(FILE *f, size_t *out_n) {
+char *cli_slurp(FILE *f, size_t *out_n) {
   size_t n = 0, cap = 1 << 16;
   char *s = malloc(cap);
   while (s) {
@@ -38,7 +37,7 @@ int cli_opt(int argc, char **argv) {
   }
   if (!path) return cli_usage("opt", "no file given; '-' reads standard input");
   FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-  char *text = f ? slurp(f, &n) : NULL;
+  char *text = f ? cli_slurp(f, &n) : NULL;
   if (f && f != stdin) fclose(f);
   if (!text) {
     fprintf(stderr, "tenon opt: can't read '%s'\n", path);
