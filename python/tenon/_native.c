@@ -56,7 +56,7 @@ static struct {
   PyTypeObject *tensor, *parameter;
   getter version, requires_grad;      /* C functions behind two attributes of torch.Tensor */
   void *version_closure, *requires_grad_closure;
-  PyObject *untyped_storage, *is_neg, *contiguous, *storage_offset, *as_strided, *increment_version, *grad_enabled;
+  PyObject *untyped_storage, *is_neg, *contiguous, *clone, *storage_offset, *as_strided, *increment_version, *grad_enabled;
   PyObject *empty_strided;            /* (size, stride, dtype): torch's own short way to a fresh CPU tensor */
   PyObject *dtype[TN_N_DTYPES];
   PyObject *compile_error;
@@ -108,7 +108,7 @@ static bool find_torch(void) {
   PyErr_Clear();
   if (!(torch_.tensor = (PyTypeObject *)dig(torch, "Tensor")) || !(torch_.parameter = (PyTypeObject *)dig(torch, "nn.Parameter")) ||
       !(torch_.untyped_storage = dig(torch, "Tensor.untyped_storage")) || !(torch_.is_neg = dig(torch, "Tensor.is_neg")) ||
-      !(torch_.contiguous = dig(torch, "Tensor.contiguous")) ||
+      !(torch_.contiguous = dig(torch, "Tensor.contiguous")) || !(torch_.clone = dig(torch, "Tensor.clone")) ||
       !(torch_.storage_offset = dig(torch, "Tensor.storage_offset")) || !(torch_.as_strided = dig(torch, "as_strided")) ||
       !(torch_.increment_version = dig(torch, "autograd.graph.increment_version")) || !(torch_.grad_enabled = dig(torch, "is_grad_enabled")))
     goto done;
@@ -155,7 +155,7 @@ typedef struct call {
   uint64_t *key;
   int64_t *number; /* values of scalar inputs */
   PyObject *const *args;
-  PyObject **held;  /* row-major copies of arguments, while the call lasts */
+  PyObject **held;  /* copies of arguments, while the call lasts */
   PyObject *exc[3]; /* what a host call raised */
 } call;
 
@@ -316,6 +316,12 @@ static inline bool getter_true(getter fn, void *closure, PyObject *o) {
   return yes;
 }
 
+static bool has_elements(const dl_tensor *t) {
+  for (int i = 0; i < t->ndim; i++)
+    if (t->shape[i] == 0) return false;
+  return true;
+}
+
 static bool row_major(const dl_tensor *t) {
   int64_t dense = 1;
   for (int i = t->ndim; i-- > 0; dense *= t->shape[i]) {
@@ -340,8 +346,9 @@ static bool read_tensor(program *p, call *c, uint32_t k, PyObject *a, bool grad_
   int32_t dtype = dtype_from(t.dtype);
   if (dtype < 0)
     return PyErr_Format(PyExc_TypeError, "TN_E_ARG: input %u has a dtype that Tenon does not know (DLPack code %d, %d bits)", k, t.dtype.code, t.dtype.bits), false;
-  if (p->origin[k] == 'c' && !row_major(&t)) {
-    c->held[k] = PyObject_CallOneArg(torch_.contiguous, a);
+  bool absent = !t.data && has_elements(&t); /* torch's zero tensors have no memory until they are copied */
+  if (absent || (p->origin[k] == 'c' && !row_major(&t))) {
+    c->held[k] = PyObject_CallOneArg(absent ? torch_.clone : torch_.contiguous, a);
     if (!c->held[k] || torch_.dl->view(c->held[k], &t)) return false;
   } else if (p->origin[k] == 'p') {
     if (!parameter_key(p, k, a, &t, &c->key[k])) return false;

@@ -128,7 +128,7 @@ class Backend:
 
     def _aten(self, name: str, gm: torch.fx.GraphModule, example_inputs: list) -> Callable:
         def captured():
-            return from_graph(gm, _static_origins(gm, name), name, dense=self.dense)
+            return from_graph(gm, _static_origins(gm, name), "bwd" if name == "bwd" else "fwd", dense=self.dense)
 
         program = self._compile(captured, make_boxed_func(gm.forward))
         if name == "fwd" and isinstance(program, _native.Program):

@@ -87,6 +87,7 @@ def test_strides_empty_and_scalars():
     f = check(lambda a, b: (a + b.t(), a.sum(), a[:0]), torch.randn(3, 4), torch.randn(4, 3))
     assert f(torch.randn(3, 4), torch.randn(4, 3))[2].shape == (0, 4)
     check(lambda a: a.mul(2), torch.randn(6, 8)[::2, 1:5])
+    check(lambda a: (a * 2, a.shape[0] * 3), torch.randn(5, 2), dynamic=True)
 
 
 @pytest.mark.parametrize("dynamic, compiles", [(True, 1), (False, 3)])
@@ -291,6 +292,23 @@ def test_training_equals_eager():
         assert losses[0] == pytest.approx(losses[1], rel=1e-3, abs=1e-5)
     torch.testing.assert_close(ours.state_dict(), eager.state_dict(), rtol=1e-2, atol=1e-4)
     assert not backend.fallbacks
+
+
+def test_gradients_of_attention():
+    """Results saved for the backward graph have strides of their own."""
+    model, x = Attention(), torch.randn(2, 5, 32, requires_grad=True)
+    model(x).square().sum().backward()
+    want = [x.grad.clone(), *(p.grad.clone() for p in model.parameters())]
+    model.zero_grad()
+    x.grad = None
+    torch.compile(model, backend="tenon")(x).square().sum().backward()
+    for got, grad in zip([x.grad, *(p.grad for p in model.parameters())], want):
+        torch.testing.assert_close(got, grad, rtol=1e-3, atol=1e-4)
+    assert not backend.fallbacks
+
+
+def test_input_without_memory():
+    check(lambda a, b: a + b, torch._efficientzerotensor(3), torch.ones(3))
 
 
 def test_options():
