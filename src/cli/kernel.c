@@ -16,12 +16,21 @@ static char *read_file(const char *path, size_t *n) {
 int cli_kernel(int argc, char **argv) {
   const char *path = NULL, *sched = NULL, *emit = "nest", *isa = NULL, *to = NULL;
   for (int i = 1; i < argc; i++) {
-    const char **want = !strcmp(argv[i], "--sched") ? &sched : !strcmp(argv[i], "--emit") ? &emit : !strcmp(argv[i], "--isa") ? &isa : !strcmp(argv[i], "-o") ? &to : NULL;
-    if (want && i + 1 < argc) *want = argv[++i];
-    else if (want) return cli_usage("kernel", "an option lacks its value");
-    else if (argv[i][0] == '-' && argv[i][1]) return cli_usage("kernel", "unknown option");
-    else if (path) return cli_usage("kernel", "more than one file");
-    else path = argv[i];
+    const char **want = !strcmp(argv[i], "--sched")  ? &sched
+                        : !strcmp(argv[i], "--emit") ? &emit
+                        : !strcmp(argv[i], "--isa")  ? &isa
+                        : !strcmp(argv[i], "-o")     ? &to
+                                                     : NULL;
+    if (want && i + 1 < argc)
+      *want = argv[++i];
+    else if (want)
+      return cli_usage("kernel", "an option lacks its value");
+    else if (argv[i][0] == '-' && argv[i][1])
+      return cli_usage("kernel", "unknown option");
+    else if (path)
+      return cli_usage("kernel", "more than one file");
+    else
+      path = argv[i];
   }
   if (!path) return cli_usage("kernel", "no file given; '-' reads standard input");
   if (!strcmp(emit, "obj") && !to) return cli_usage("kernel", "--emit obj wants -o FILE");

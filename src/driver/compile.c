@@ -21,8 +21,10 @@ void tn_compile_options_init(tn_compile_options *o) {
 
 static void stage(tn_compiled *c, int i, uint32_t n_in, uint32_t n_out, uint64_t ns, bool skipped) {
   c->stage[i] = (tn_stage){stage_name[i], n_in, n_out, ns, skipped};
-  if (skipped) tn_log("stages", "stage %d %-9s skipped", i + 1, stage_name[i]);
-  else tn_log("stages", "stage %d %-9s %6u -> %-6u %8.2f ms", i + 1, stage_name[i], n_in, n_out, (double)ns / 1e6);
+  if (skipped)
+    tn_log("stages", "stage %d %-9s skipped", i + 1, stage_name[i]);
+  else
+    tn_log("stages", "stage %d %-9s %6u -> %-6u %8.2f ms", i + 1, stage_name[i], n_in, n_out, (double)ns / 1e6);
 }
 
 static void after_pass(void *user, const char *pass, const tn_graph *g, uint64_t ns, uint32_t nodes_before) {
@@ -44,8 +46,10 @@ static tn_status target_of(tn_compiled *c, const tn_compile_options *o) {
   tn_level level;
   TN_TRY(tn_cpu_detect(&c->target));
   if (!o->isa || !*o->isa) return TN_OK;
-  if (!tn_target_level_parse(o->isa, strlen(o->isa), &level)) return tn_fail(&c->diag, TN_E_ARG, "option isa: '%s' is no instruction set; known: avx2, avx512, amx", o->isa);
-  if (!tn_target_runs(&c->target, level)) return tn_fail(&c->diag, TN_E_ARG, "option isa: this machine has no %s", tn_target_level_name(level));
+  if (!tn_target_level_parse(o->isa, strlen(o->isa), &level))
+    return tn_fail(&c->diag, TN_E_ARG, "option isa: '%s' is no instruction set; known: avx2, avx512, amx", o->isa);
+  if (!tn_target_runs(&c->target, level))
+    return tn_fail(&c->diag, TN_E_ARG, "option isa: this machine has no %s", tn_target_level_name(level));
   tn_target_limit(&c->target, level);
   return TN_OK;
 }
@@ -57,8 +61,9 @@ static tn_status check_fallbacks(tn_compiled *c, const tn_compile_options *o) {
     if (n->op != TN_OP_OPAQUE) continue;
     const tn_prov *p = n->prov ? &c->graph->prov[n->prov] : NULL;
     if (fail || !o->allow_host_calls)
-      return tn_fail(&c->diag, TN_E_UNSUPPORTED, "%s falls back (%s)%s%s at node %s%s%s", n->target ? n->target : "op", tn_attr_str(n, "reason", "no reason"),
-                     fail ? "; fallbacks are errors here" : "; no host function is allowed", "", p ? p->name : "?", p && p->where ? ", " : "", p && p->where ? p->where : "");
+      return tn_fail(&c->diag, TN_E_UNSUPPORTED, "%s falls back (%s)%s%s at node %s%s%s", n->target ? n->target : "op",
+                     tn_attr_str(n, "reason", "no reason"), fail ? "; fallbacks are errors here" : "; no host function is allowed", "",
+                     p ? p->name : "?", p && p->where ? ", " : "", p && p->where ? p->where : "");
   }
   return TN_OK;
 }
@@ -75,7 +80,8 @@ static tn_status pipeline(tn_compiled *c, const char *text, size_t n, bool json,
   if (!prof) return tn_fail(&c->diag, TN_E_ARG, "option profile: '%s' is no profile; known: default, dvm", c->profile);
   TN_TRY(target_of(c, o));
   /* 1 */
-  TN_TRY(json ? tn_fx_import(&c->diag, &c->keep, c->dims, text, n, &c->graph) : tn_graph_parse(&c->diag, &c->keep, c->dims, text, n, &c->graph));
+  TN_TRY(json ? tn_fx_import(&c->diag, &c->keep, c->dims, text, n, &c->graph)
+              : tn_graph_parse(&c->diag, &c->keep, c->dims, text, n, &c->graph));
   TN_TRY(tn_graph_verify(&c->diag, c->graph));
   uint32_t captured = c->graph->n_nodes - 1;
   tn_dump_graph(c, "capture.tn", c->graph);
@@ -85,7 +91,14 @@ static tn_status pipeline(tn_compiled *c, const char *text, size_t n, bool json,
   tn_arena scratch;
   tn_arena_init(&scratch);
   bool verify = !strcmp(tn_env_get(TN_ENV_CHECK), "1");
-  tn_pass_ctx pc = {.d = &c->diag, .scratch = &scratch, .profile = prof, .target = &c->target, .allow_host_calls = true, .verify = verify, .after = after_pass, .user = c};
+  tn_pass_ctx pc = {.d = &c->diag,
+                    .scratch = &scratch,
+                    .profile = prof,
+                    .target = &c->target,
+                    .allow_host_calls = true,
+                    .verify = verify,
+                    .after = after_pass,
+                    .user = c};
   tn_status s = tn_passes_run(&pc, c->graph, o->passes && *o->passes ? o->passes : "default");
   tn_arena_deinit(&scratch);
   TN_TRY(s);
@@ -126,7 +139,11 @@ static tn_status pipeline(tn_compiled *c, const char *text, size_t n, bool json,
     if (!ps.oom) tn_dump(c, "plan.tnplan", ps.s, ps.n);
     tn_str_deinit(&ps);
   }
-  if (s != TN_OK) { tn_plan_destroy(c->low.plan); c->low.plan = NULL; return s; }
+  if (s != TN_OK) {
+    tn_plan_destroy(c->low.plan);
+    c->low.plan = NULL;
+    return s;
+  }
   t0 = tn_now_ns();
   stage(c, 5, c->low.n_kernel, c->low.n_kernel, t0 - t1, false);
   /* 7 */
@@ -144,18 +161,30 @@ static tn_status compile(const char *text, size_t n, bool json, const tn_compile
   if (!c) return TN_E_NOMEM;
   tn_arena_init(&c->keep);
   c->dims = tn_dims_create();
-  if (!c->dims) { tn_free(c); return TN_E_NOMEM; }
+  if (!c->dims) {
+    tn_free(c);
+    return TN_E_NOMEM;
+  }
   tn_compile_options def;
   tn_compile_options_init(&def);
-  if (o && o->struct_size != sizeof *o) { *out = c; return tn_fail(&c->diag, TN_E_ARG, "tn_compile_options of %u bytes, wanted %zu: call tn_compile_options_init", o->struct_size, sizeof *o); }
+  if (o && o->struct_size != sizeof *o) {
+    *out = c;
+    return tn_fail(&c->diag, TN_E_ARG, "tn_compile_options of %u bytes, wanted %zu: call tn_compile_options_init", o->struct_size,
+                   sizeof *o);
+  }
   tn_status s = pipeline(c, text, n, json, o ? o : &def);
-  if (s != TN_OK && !c->diag.text[0]) snprintf(c->diag.text, sizeof c->diag.text, "%s", s == TN_E_NOMEM ? "out of memory" : tn_status_name(s));
+  if (s != TN_OK && !c->diag.text[0])
+    snprintf(c->diag.text, sizeof c->diag.text, "%s", s == TN_E_NOMEM ? "out of memory" : tn_status_name(s));
   *out = c;
   return s;
 }
 
-tn_status tn_compile_fx(const char *json, size_t n, const tn_compile_options *o, tn_compiled **out) { return compile(json, n, true, o, out); }
-tn_status tn_compile_text(const char *text, size_t n, const tn_compile_options *o, tn_compiled **out) { return compile(text, n, false, o, out); }
+tn_status tn_compile_fx(const char *json, size_t n, const tn_compile_options *o, tn_compiled **out) {
+  return compile(json, n, true, o, out);
+}
+tn_status tn_compile_text(const char *text, size_t n, const tn_compile_options *o, tn_compiled **out) {
+  return compile(text, n, false, o, out);
+}
 const tn_program *tn_compiled_program(const tn_compiled *c) { return c->program; }
 const char *tn_compiled_error(const tn_compiled *c) { return c->diag.text; }
 

@@ -10,7 +10,8 @@ void tn_dump(tn_compiled *c, const char *name, const char *text, size_t n) {
   if (!c->dump || !*c->dump || !text) return;
   tn_diag d = {0};
   char *path = tn_arena_printf(&c->keep, "%s/%02u.%s", c->dump, c->dump_no++, name);
-  if (!path || tn_dir_make(&d, c->dump) != TN_OK || tn_file_write(&d, path, text, n) != TN_OK) tn_log("stages", "dump %s not written: %s", name, d.text);
+  if (!path || tn_dir_make(&d, c->dump) != TN_OK || tn_file_write(&d, path, text, n) != TN_OK)
+    tn_log("stages", "dump %s not written: %s", name, d.text);
 }
 
 void tn_dump_graph(tn_compiled *c, const char *name, const tn_graph *g) {

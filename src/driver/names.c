@@ -12,8 +12,10 @@ static void make(void) {
   tn_str s;
   tn_str_init(&s);
   for (uint32_t i = 0; i < n; i++) tn_str_add(&s, "%s\n", r[i].name);
-  if (s.oom) tn_str_deinit(&s);
-  else names = s.s; /* lives as long as the process */
+  if (s.oom)
+    tn_str_deinit(&s);
+  else
+    names = s.s; /* lives as long as the process */
 }
 
 const char *tn_aten_names(void) {

@@ -5,14 +5,23 @@
 #include "codegen/codegen.h"
 #include "driver/driver_int.h"
 
-typedef struct work { tn_compiled *c; atomic_uint next; void **bytes; size_t *n; tn_diag *diag; tn_status *status; tn_str *ir; } work;
+typedef struct work {
+  tn_compiled *c;
+  atomic_uint next;
+  void **bytes;
+  size_t *n;
+  tn_diag *diag;
+  tn_status *status;
+  tn_str *ir;
+} work;
 
 static void *run(void *u) {
   work *w = u;
   for (;;) {
     uint32_t i = atomic_fetch_add(&w->next, 1);
     if (i >= w->c->low.n_kernel) return NULL;
-    w->status[i] = tn_codegen_object(&w->diag[i], w->c->low.kernel[i].nest, &w->c->target, &w->bytes[i], &w->n[i], w->ir ? &w->ir[i] : NULL);
+    w->status[i] =
+        tn_codegen_object(&w->diag[i], w->c->low.kernel[i].nest, &w->c->target, &w->bytes[i], &w->n[i], w->ir ? &w->ir[i] : NULL);
   }
 }
 
@@ -47,8 +56,13 @@ tn_status tn_objects(tn_compiled *c, int threads, tn_str *ir) {
     }
     if (s == TN_OK) {
       void *own = tn_arena_alloc(p->arena, w.n[i]);
-      if (!own) s = tn_fail(&c->diag, TN_E_NOMEM, "object of %zu bytes", w.n[i]);
-      else { memcpy(own, w.bytes[i], w.n[i]); p->kernel[i].object = own; p->kernel[i].object_bytes = w.n[i]; }
+      if (!own)
+        s = tn_fail(&c->diag, TN_E_NOMEM, "object of %zu bytes", w.n[i]);
+      else {
+        memcpy(own, w.bytes[i], w.n[i]);
+        p->kernel[i].object = own;
+        p->kernel[i].object_bytes = w.n[i];
+      }
     }
     tn_free(w.bytes[i]);
   }

@@ -5,7 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct opt_state { tn_arena keep, scratch; tn_dims *dims; tn_diag diag; tn_str text; } opt_state;
+typedef struct opt_state {
+  tn_arena keep, scratch;
+  tn_dims *dims;
+  tn_diag diag;
+  tn_str text;
+} opt_state;
 
 static tn_status opt_run(opt_state *o, const char *text, size_t n, const char *passes) {
   tn_graph *g = NULL;
@@ -38,7 +43,8 @@ tn_status tn_opt_text(const char *text, size_t n, const char *passes, char **out
     if (*out_text) {
       if (o.text.n) memcpy(*out_text, o.text.s, o.text.n);
       (*out_text)[o.text.n] = 0;
-    } else s = tn_fail(&o.diag, TN_E_NOMEM, "text of %zu bytes", o.text.n);
+    } else
+      s = tn_fail(&o.diag, TN_E_NOMEM, "text of %zu bytes", o.text.n);
   }
   if (s != TN_OK && error && error_n) snprintf(error, error_n, "%s", o.diag.text);
   tn_str_deinit(&o.text);

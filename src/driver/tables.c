@@ -3,14 +3,21 @@
 #include "passes/passes.h"
 #include <string.h>
 
-typedef struct table { tn_str s; bool json; uint32_t rows; } table;
+typedef struct table {
+  tn_str s;
+  bool json;
+  uint32_t rows;
+} table;
 
 static void quoted(tn_str *b, const char *s) {
   tn_str_add(b, "\"");
   for (; *s; s++) {
-    if (*s == '"' || *s == '\\') tn_str_add(b, "\\%c", *s);
-    else if ((unsigned char)*s < 32) tn_str_add(b, "\\u%04x", *s);
-    else tn_str_put(b, s, 1);
+    if (*s == '"' || *s == '\\')
+      tn_str_add(b, "\\%c", *s);
+    else if ((unsigned char)*s < 32)
+      tn_str_add(b, "\\u%04x", *s);
+    else
+      tn_str_put(b, s, 1);
   }
   tn_str_add(b, "\"");
 }
@@ -23,8 +30,10 @@ static void row(table *t, const char *const *kv, int width) {
       quoted(&t->s, kv[i]);
       tn_str_add(&t->s, ": ");
       quoted(&t->s, kv[i + 1]);
-    } else if (i == 0 && kv[2]) tn_str_add(&t->s, "%-*s", width, kv[1]);
-    else if (kv[i + 1][0]) tn_str_add(&t->s, "%s%s", i ? "  " : "", kv[i + 1]);
+    } else if (i == 0 && kv[2])
+      tn_str_add(&t->s, "%-*s", width, kv[1]);
+    else if (kv[i + 1][0])
+      tn_str_add(&t->s, "%s%s", i ? "  " : "", kv[i + 1]);
   }
   tn_str_add(&t->s, t->json ? "}" : "\n");
   t->rows++;
@@ -37,8 +46,13 @@ static void passes(table *t) {
   uint32_t n;
   const tn_pass_row *r = tn_pass_rows(&n);
   for (uint32_t i = 0; i < n; i++) {
-    if (t->json) row(t, (const char *const[]){"pass", r[i].text, "needs", facts(r[i].needs), "gives", facts(r[i].gives), "breaks", facts(r[i].breaks), "doc", r[i].doc, NULL}, 0);
-    else row(t, (const char *const[]){"pass", r[i].text, "doc", r[i].doc, NULL}, 10);
+    if (t->json)
+      row(t,
+          (const char *const[]){"pass", r[i].text, "needs", facts(r[i].needs), "gives", facts(r[i].gives), "breaks", facts(r[i].breaks),
+                                "doc", r[i].doc, NULL},
+          0);
+    else
+      row(t, (const char *const[]){"pass", r[i].text, "doc", r[i].doc, NULL}, 10);
   }
 }
 static void rules(table *t) {
@@ -50,14 +64,16 @@ static void ops(table *t) {
   static const char *const cls[] = {"struct", "create", "eltwise", "layout", "reduce", "scan", "contract", "index", "library"};
   for (int i = 0; i < TN_N_OPS; i++) {
     const char *attrs = tn_op_attrs((tn_op)i);
-    row(t, (const char *const[]){"op", tn_op_name((tn_op)i), "class", cls[tn_op_cls((tn_op)i)], "attributes", attrs ? attrs : "", NULL}, 12);
+    row(t, (const char *const[]){"op", tn_op_name((tn_op)i), "class", cls[tn_op_cls((tn_op)i)], "attributes", attrs ? attrs : "", NULL},
+        12);
   }
 }
 static void aten(table *t) {
   uint32_t n;
   const tn_aten_row *r = tn_aten_rows(&n);
   for (uint32_t i = 0; i < n; i++)
-    row(t, (const char *const[]){"target", r[i].name, "fate", tn_fate_name((tn_fate)r[i].fate), "own", r[i].own ? "own form" : "", NULL}, 56);
+    row(t, (const char *const[]){"target", r[i].name, "fate", tn_fate_name((tn_fate)r[i].fate), "own", r[i].own ? "own form" : "", NULL},
+        56);
 }
 static void env(table *t) {
   for (int i = 0; i < TN_N_ENVS; i++)
@@ -69,15 +85,21 @@ static void profiles(table *t) {
     tn_str text;
     tn_str_init(&text);
     tn_profile_print(p, &text);
-    if (text.oom) t->s.oom = true;
-    else if (t->json) row(t, (const char *const[]){"profile", tn_profile_name(p), "text", text.s, NULL}, 0);
-    else tn_str_put(&t->s, text.s, text.n);
+    if (text.oom)
+      t->s.oom = true;
+    else if (t->json)
+      row(t, (const char *const[]){"profile", tn_profile_name(p), "text", text.s, NULL}, 0);
+    else
+      tn_str_put(&t->s, text.s, text.n);
     tn_str_deinit(&text);
   }
 }
 
 tn_status tn_table_text(const char *what, int json, char **out_text) {
-  static const struct { const char *name; void (*fn)(table *); } tables[] = {{"passes", passes}, {"rules", rules}, {"ops", ops}, {"aten", aten}, {"env", env}, {"profiles", profiles}};
+  static const struct {
+    const char *name;
+    void (*fn)(table *);
+  } tables[] = {{"passes", passes}, {"rules", rules}, {"ops", ops}, {"aten", aten}, {"env", env}, {"profiles", profiles}};
   table t = {.json = json != 0};
   *out_text = NULL;
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {

@@ -63,7 +63,8 @@ static bool same(const tn_kx *a, const tn_kx *b) {
 }
 
 static uint32_t hash(const tn_kx *x) {
-  uint64_t h = tn_hash(x->n_idx ? (const void *)x->idx : x, x->n_idx * sizeof *x->idx, x->op | (uint64_t)x->dtype << 8 | (uint64_t)x->sop << 16 | (uint64_t)x->ref << 32);
+  uint64_t h = tn_hash(x->n_idx ? (const void *)x->idx : x, x->n_idx * sizeof *x->idx,
+                       x->op | (uint64_t)x->dtype << 8 | (uint64_t)x->sop << 16 | (uint64_t)x->ref << 32);
   uint64_t rest[5] = {x->arg[0] | (uint64_t)x->arg[1] << 32, x->arg[2] | (uint64_t)x->guard << 32, (uint64_t)x->dim, (uint64_t)x->imm.i, h};
   return (uint32_t)tn_hash(rest, sizeof rest, 0);
 }
@@ -118,7 +119,9 @@ static tn_num in_type(tn_dtype t, tn_num v) {
   return isnan(v.f) ? (tn_num){.f = (double)NAN} : tn_num_cast(v, TN_F64, t);
 }
 
-tn_kx_id tn_kx_const(tn_kdef *k, tn_dtype t, tn_num v) { return add(k, (tn_kx){.op = TN_KX_CONST, .dtype = (uint8_t)t, .imm = in_type(t, v)}); }
+tn_kx_id tn_kx_const(tn_kdef *k, tn_dtype t, tn_num v) {
+  return add(k, (tn_kx){.op = TN_KX_CONST, .dtype = (uint8_t)t, .imm = in_type(t, v)});
+}
 tn_kx_id tn_kx_i64(tn_kdef *k, int64_t v) { return tn_kx_const(k, TN_I64, (tn_num){.i = v}); }
 tn_kx_id tn_kx_axis(tn_kdef *k, uint32_t axis) {
   if (axis >= k->n_axis) return 0;
@@ -149,7 +152,13 @@ tn_kx_id tn_kx_load(tn_kdef *k, uint32_t param, const tn_kx_id *idx, tn_kx_id gu
   }
   tn_num imm = {.i = 0};
   if (guard) imm = in_type((tn_dtype)p->dtype, other);
-  return add(k, (tn_kx){.op = TN_KX_LOAD, .dtype = p->dtype, .n_idx = p->rank, .ref = param, .idx = (tn_kx_id *)(uintptr_t)idx, .guard = guard, .imm = imm});
+  return add(k, (tn_kx){.op = TN_KX_LOAD,
+                        .dtype = p->dtype,
+                        .n_idx = p->rank,
+                        .ref = param,
+                        .idx = (tn_kx_id *)(uintptr_t)idx,
+                        .guard = guard,
+                        .imm = imm});
 }
 tn_kx_id tn_kx_stage(tn_kdef *k, uint32_t stage) {
   if (stage >= k->n_stage) return 0;
@@ -182,7 +191,11 @@ tn_kx_id tn_kx_scalar(tn_kdef *k, tn_scalar_op op, tn_kx_id a, tn_kx_id b, tn_kx
   if (op == TN_S_MUL && ca && va == 1) return b;
   if (op == TN_S_MUL && ((ca && va == 0) || (cb && vb == 0))) return tn_kx_i64(k, 0);
   if (op == TN_S_REMAINDER && cb && vb == 1) return tn_kx_i64(k, 0);
-  if (op == TN_S_MUL && ca) { tn_kx_id t = a; a = b; b = t; }
+  if (op == TN_S_MUL && ca) {
+    tn_kx_id t = a;
+    a = b;
+    b = t;
+  }
   tn_dtype t = tn_scalar_is_bool(op) ? TN_BOOL : (tn_dtype)k->x[op == TN_S_SELECT ? b : a].dtype;
   return add(k, (tn_kx){.op = TN_KX_SCALAR, .dtype = (uint8_t)t, .sop = (uint8_t)op, .arg = {a, n > 1 ? b : 0, n > 2 ? c : 0}});
 }
@@ -245,9 +258,12 @@ static bool affine(const tn_kdef *k, tn_kx_id id, tn_dim *coef, tn_dim *base, in
   for (uint32_t i = 0; i <= k->n_axis; i++) {
     tn_dim *u = i < k->n_axis ? &coef[i] : base;
     tn_dim v = i < k->n_axis ? cb[i] : bb;
-    if (op == TN_S_ADD) *u = tn_dim_add(k->dims, *u, v);
-    else if (op == TN_S_SUB) *u = tn_dim_sub(k->dims, *u, v);
-    else if (i < k->n_axis) *u = cb_const ? tn_dim_mul(k->dims, *u, bb) : tn_dim_mul(k->dims, *base, v);
+    if (op == TN_S_ADD)
+      *u = tn_dim_add(k->dims, *u, v);
+    else if (op == TN_S_SUB)
+      *u = tn_dim_sub(k->dims, *u, v);
+    else if (i < k->n_axis)
+      *u = cb_const ? tn_dim_mul(k->dims, *u, bb) : tn_dim_mul(k->dims, *base, v);
     if (*u == TN_DIM_BAD) return false;
   }
   if (op == TN_S_MUL) *base = tn_dim_mul(k->dims, *base, bb);

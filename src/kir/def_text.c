@@ -1,6 +1,6 @@
-/* def_text.c: printing a definition; def_parse.c reads it back. One statement per stage; expressions are written out, so the text shows what is
- * computed. A part that is read several times and is not small, or that is nested deeply, is written once as `$n = ...` before the first stage
- * that needs it: text stays linear in the number of nodes, and its nesting is bounded, whatever the sharing. */
+/* def_text.c: printing a definition; def_parse.c reads it back. One statement per stage; expressions are written out, so the text shows
+ * what is computed. A part that is read several times and is not small, or that is nested deeply, is written once as `$n = ...` before the
+ * first stage that needs it: text stays linear in the number of nodes, and its nesting is bounded, whatever the sharing. */
 #include "kir/def.h"
 #include "kir/scan_int.h"
 
@@ -9,10 +9,10 @@ enum { SMALL = 6, DEEP = 40 }; /* written again rather than named; named althoug
 typedef struct printer {
   const tn_kdef *k;
   tn_str *o;
-  uint32_t *uses;    /* [n_x] readers among reachable nodes and stages */
-  uint32_t *name;    /* [n_x] 0: written out; 1: named later; 2 + n: is $n */
+  uint32_t *uses; /* [n_x] readers among reachable nodes and stages */
+  uint32_t *name; /* [n_x] 0: written out; 1: named later; 2 + n: is $n */
   uint32_t n_names;
-  bool *mark;        /* [n_x] scratch of one stage */
+  bool *mark; /* [n_x] scratch of one stage */
 } printer;
 
 static void put(printer *p, const char *s) { tn_str_add(p->o, "%s", s); }
@@ -20,9 +20,12 @@ static void dim(printer *p, tn_dim d) { tn_dim_print(p->k->dims, d, p->o); }
 static void axis(printer *p, uint32_t a) { tn_ks_put_name(p->o, p->k->axis[a].name); }
 
 static void num(printer *p, tn_dtype t, tn_num v) {
-  if (tn_dtype_is_float(t)) tn_str_add_double(p->o, v.f);
-  else if (t == TN_BOOL) put(p, v.i ? "true" : "false");
-  else tn_str_add(p->o, "%lld", (long long)v.i);
+  if (tn_dtype_is_float(t))
+    tn_str_add_double(p->o, v.f);
+  else if (t == TN_BOOL)
+    put(p, v.i ? "true" : "false");
+  else
+    tn_str_add(p->o, "%lld", (long long)v.i);
 }
 
 static void expr(printer *p, tn_kx_id id);
@@ -42,7 +45,11 @@ static void node(printer *p, tn_kx_id id) {
       if (x->dtype != TN_I64) tn_str_add(p->o, ":%s", tn_dtype_name((tn_dtype)x->dtype));
       break;
     case TN_KX_AXIS: axis(p, x->ref); break;
-    case TN_KX_SIZE: put(p, "size("); dim(p, x->dim); put(p, ")"); break;
+    case TN_KX_SIZE:
+      put(p, "size(");
+      dim(p, x->dim);
+      put(p, ")");
+      break;
     case TN_KX_STAGE: tn_str_add(p->o, "%%%u", x->ref); break;
     case TN_KX_LOAD:
       put(p, x->guard ? "guard(%" : "%");
@@ -62,15 +69,27 @@ static void node(printer *p, tn_kx_id id) {
       list(p, x->arg, (uint32_t)tn_scalar_arity((tn_scalar_op)x->sop));
       put(p, ")");
       break;
-    case TN_KX_CAST: tn_str_add(p->o, "cast.%s(", tn_dtype_name((tn_dtype)x->dtype)); expr(p, x->arg[0]); put(p, ")"); break;
-    case TN_KX_INDEX: put(p, "index("); expr(p, x->arg[0]); put(p, ", "); dim(p, x->dim); put(p, ")"); break;
+    case TN_KX_CAST:
+      tn_str_add(p->o, "cast.%s(", tn_dtype_name((tn_dtype)x->dtype));
+      expr(p, x->arg[0]);
+      put(p, ")");
+      break;
+    case TN_KX_INDEX:
+      put(p, "index(");
+      expr(p, x->arg[0]);
+      put(p, ", ");
+      dim(p, x->dim);
+      put(p, ")");
+      break;
     case TN_KX_NONE: put(p, "none"); break;
   }
 }
 
 static void expr(printer *p, tn_kx_id id) {
-  if (p->name[id] >= 2) tn_str_add(p->o, "$%u", p->name[id] - 2);
-  else node(p, id);
+  if (p->name[id] >= 2)
+    tn_str_add(p->o, "$%u", p->name[id] - 2);
+  else
+    node(p, id);
 }
 
 /* ---- sharing ---- */
@@ -84,7 +103,10 @@ static void each_arg(const tn_kx *x, void (*f)(void *u, tn_kx_id arg), void *u) 
 
 static void count_use(void *u, tn_kx_id x) { ((printer *)u)->uses[x]++; }
 
-typedef struct sizes { const printer *p; uint32_t *size, *height, s, h; } sizes;
+typedef struct sizes {
+  const printer *p;
+  uint32_t *size, *height, s, h;
+} sizes;
 static void add_size(void *u, tn_kx_id x) {
   sizes *z = u;
   bool named = z->p->name[x] != 0;
@@ -194,8 +216,10 @@ static void symbols(printer *p, tn_arena *a) {
     tn_dims_sym_range(k->dims, i, &lo, &hi);
     if (!used[i] || (lo == 0 && hi == INT64_MAX)) continue;
     tn_str_add(p->o, "  sym %s in [%lld, ", tn_dims_sym_name(k->dims, i), (long long)lo);
-    if (hi == INT64_MAX) put(p, "inf]\n");
-    else tn_str_add(p->o, "%lld]\n", (long long)hi);
+    if (hi == INT64_MAX)
+      put(p, "inf]\n");
+    else
+      tn_str_add(p->o, "%lld]\n", (long long)hi);
   }
 }
 

@@ -2,7 +2,11 @@
 #include "kir/scan_int.h"
 #include "kir/sched.h"
 
-typedef struct printer { tn_str *o; const tn_kdef *k; bool any; } printer;
+typedef struct printer {
+  tn_str *o;
+  const tn_kdef *k;
+  bool any;
+} printer;
 
 static void part(printer *p, const char *word) { /* a new part of the line */
   tn_str_add(p->o, "%s%s", p->any ? "; " : "", word);

@@ -1,6 +1,6 @@
-/* lower.c: the plan of a graph. Every value gets a place: inputs theirs, views a view, results a buffer; pieces of a concat and returned values are
- * made where they are wanted. Then steps in graph order. Buffers live from the first to the last step that touches them.
- * Kernels are lower_kernel.c's; arena offsets are computed by plan/layout.c when sizes are known. */
+/* lower.c: the plan of a graph. Every value gets a place: inputs theirs, views a view, results a buffer; pieces of a concat and returned
+ * values are made where they are wanted. Then steps in graph order. Buffers live from the first to the last step that touches them. Kernels
+ * are lower_kernel.c's; arena offsets are computed by plan/layout.c when sizes are known. */
 #include <stdio.h>
 #include <string.h>
 #include "lower/lower_plan.h"
@@ -25,7 +25,9 @@ uint32_t tn_pb_view(tn_pb *b, uint32_t buf, const tn_lview *v, const char *name)
   w->stride = TN_NEW(p->arena, tn_pdim, v->rank + 1);
   if (!w->dim || !w->stride || !w->name) return UINT32_MAX;
   for (uint32_t i = 0; i < v->rank; i++)
-    if (tn_plan_dim(b->d, p, b->dims, v->dim[i], &w->dim[i]) != TN_OK || tn_plan_dim(b->d, p, b->dims, v->stride[i], &w->stride[i]) != TN_OK) return UINT32_MAX;
+    if (tn_plan_dim(b->d, p, b->dims, v->dim[i], &w->dim[i]) != TN_OK ||
+        tn_plan_dim(b->d, p, b->dims, v->stride[i], &w->stride[i]) != TN_OK)
+      return UINT32_MAX;
   if (tn_plan_dim(b->d, p, b->dims, v->offset, &w->offset) != TN_OK) return UINT32_MAX;
   return p->n_view++;
 }
@@ -56,7 +58,8 @@ tn_status tn_pb_step(tn_pb *b, tn_pstep s) {
   return TN_OK;
 }
 
-static tn_status lib_step(tn_pb *b, uint32_t lib, const uint32_t *arg, uint32_t n_arg, uint32_t n_in, const tn_pdim *param, uint32_t n_param, bool pack, uint32_t prov) {
+static tn_status lib_step(tn_pb *b, uint32_t lib, const uint32_t *arg, uint32_t n_arg, uint32_t n_in, const tn_pdim *param,
+                          uint32_t n_param, bool pack, uint32_t prov) {
   tn_pstep s = {.kind = TN_PS_LIB, .kernel = lib, .n_arg = n_arg, .n_in = n_in, .n_param = n_param, .pack = pack, .prov = prov};
   s.arg = TN_NEW(b->p->arena, uint32_t, n_arg + 1);
   s.param = TN_NEW(b->p->arena, tn_pdim, n_param + 1);
@@ -66,7 +69,9 @@ static tn_status lib_step(tn_pb *b, uint32_t lib, const uint32_t *arg, uint32_t 
   if (n_param) memcpy(s.param, param, n_param * sizeof *param);
   return tn_pb_step(b, s);
 }
-tn_status tn_pb_copy(tn_pb *b, uint32_t src, uint32_t dst, bool pack) { return lib_step(b, TN_LIB_COPY, (uint32_t[]){src, dst}, 2, 1, NULL, 0, pack, 0); }
+tn_status tn_pb_copy(tn_pb *b, uint32_t src, uint32_t dst, bool pack) {
+  return lib_step(b, TN_LIB_COPY, (uint32_t[]){src, dst}, 2, 1, NULL, 0, pack, 0);
+}
 
 static tn_dim view_bytes(tn_pb *b, const tn_lview *v) { /* of a freshly made buffer: any permutation of a dense one */
   tn_dim n = (tn_dim)tn_dtype_size(v->dtype);
@@ -74,22 +79,30 @@ static tn_dim view_bytes(tn_pb *b, const tn_lview *v) { /* of a freshly made buf
   return n;
 }
 
-static bool place(tn_pb *b, uint32_t value, uint32_t buf, const tn_lview *v) { b->loc[value] = (tn_loc){.set = true, .claimed = b->loc[value].claimed, .buf = buf, .v = *v}; return true; }
+static bool place(tn_pb *b, uint32_t value, uint32_t buf, const tn_lview *v) {
+  b->loc[value] = (tn_loc){.set = true, .claimed = b->loc[value].claimed, .buf = buf, .v = *v};
+  return true;
+}
 
 static bool made(const tn_node *n) { /* results that steps write, so their place is ours to choose */
-  return n->op == TN_OP_FUSED || n->op == TN_OP_CONCAT || tn_op_cls(n->op) == TN_CLS_LIBRARY || n->op == TN_OP_OPAQUE || n->op == TN_OP_SCAN;
+  return n->op == TN_OP_FUSED || n->op == TN_OP_CONCAT || tn_op_cls(n->op) == TN_CLS_LIBRARY || n->op == TN_OP_OPAQUE ||
+         n->op == TN_OP_SCAN;
 }
 
 static void dense_in_order(tn_pb *b, const tn_type *t, const tn_dim *order, tn_lview *v) {
   tn_lview_dense(b->dims, t, v);
   tn_dim run = 1;
-  for (uint32_t i = t->rank; i-- > 0;) { v->stride[order[i]] = run; run = tn_dim_mul(b->dims, run, t->dim[order[i]]); }
+  for (uint32_t i = t->rank; i-- > 0;) {
+    v->stride[order[i]] = run;
+    run = tn_dim_mul(b->dims, run, t->dim[order[i]]);
+  }
 }
 
 static bool channels_last_like(tn_pb *b, const tn_lview *v) {
   if (v->rank < 4 || v->dim[1] == 1) return false;
   if (v->stride[1] != 1) return false;
-  for (uint32_t i = 2; i < v->rank; i++) if (v->dim[i] != 1) return !tn_lview_is_dense(b->dims, v);
+  for (uint32_t i = 2; i < v->rank; i++)
+    if (v->dim[i] != 1) return !tn_lview_is_dense(b->dims, v);
   return false;
 }
 
@@ -116,7 +129,10 @@ static void stored(tn_pb *b, uint32_t node, uint32_t value, tn_lview *v) {
   }
   bool cl = false;
   if (t->rank >= 4) {
-    for (uint32_t i = 1; i < n->body->n_nodes; i++) { tn_op op = n->body->node[i].op; cl |= op == TN_OP_CONV || op == TN_OP_CONVT; }
+    for (uint32_t i = 1; i < n->body->n_nodes; i++) {
+      tn_op op = n->body->node[i].op;
+      cl |= op == TN_OP_CONV || op == TN_OP_CONVT;
+    }
     for (uint32_t i = 0; i < n->n_in && !cl; i++) {
       const tn_loc *l = &b->loc[n->in[i].id];
       if (l->set && l->v.rank == t->rank) cl = channels_last_like(b, &l->v);
@@ -178,8 +194,18 @@ static tn_status inputs(tn_pb *b) {
     for (uint32_t k = 0; k < g->n_inputs && s->input < 0; k++) {
       const tn_node *n = tn_def(g, g->input[k]);
       const tn_type *t = tn_typeof(g, g->input[k]);
-      if (n->input->origin == TN_ORIGIN_SYM) { if (tn_dim_sym_ordinal(b->dims, n->input->sym) == (int)i) { s->input = (int32_t)k; s->dim = -1; } continue; }
-      for (uint32_t q = 0; q < t->rank && s->input < 0; q++) if (tn_dim_sym_ordinal(b->dims, t->dim[q]) == (int)i) { s->input = (int32_t)k; s->dim = (int32_t)q; }
+      if (n->input->origin == TN_ORIGIN_SYM) {
+        if (tn_dim_sym_ordinal(b->dims, n->input->sym) == (int)i) {
+          s->input = (int32_t)k;
+          s->dim = -1;
+        }
+        continue;
+      }
+      for (uint32_t q = 0; q < t->rank && s->input < 0; q++)
+        if (tn_dim_sym_ordinal(b->dims, t->dim[q]) == (int)i) {
+          s->input = (int32_t)k;
+          s->dim = (int32_t)q;
+        }
     }
     if (!s->name) return tn_fail(b->d, TN_E_NOMEM, "symbols");
   }
@@ -189,8 +215,11 @@ static tn_status inputs(tn_pb *b) {
     tn_pguard_in *in = &p->in[i];
     tn_lview v;
     tn_lview_dense(b->dims, t, &v);
-    if (n->input->stride) for (uint32_t k = 0; k < t->rank; k++) v.stride[k] = n->input->stride[k];
-    *in = (tn_pguard_in){.dtype = t->dtype, .rank = t->rank, .name = tn_arena_strdup(p->arena, g->value[g->input[i].id].name ? g->value[g->input[i].id].name : "x")};
+    if (n->input->stride)
+      for (uint32_t k = 0; k < t->rank; k++) v.stride[k] = n->input->stride[k];
+    *in = (tn_pguard_in){.dtype = t->dtype,
+                         .rank = t->rank,
+                         .name = tn_arena_strdup(p->arena, g->value[g->input[i].id].name ? g->value[g->input[i].id].name : "x")};
     in->dim = TN_NEW(p->arena, tn_pdim, t->rank + 1);
     in->stride = TN_NEW(p->arena, tn_pdim, t->rank + 1);
     if (!in->dim || !in->stride || !in->name) return tn_fail(b->d, TN_E_NOMEM, "inputs");
@@ -231,7 +260,10 @@ static tn_status outputs_first(tn_pb *b) { /* returned values are made in the ca
     const tn_output *o = &g->output[i];
     tn_pout *po = &b->p->out[i];
     *po = (tn_pout){.is_none = o->is_none, .is_dim = o->is_dim, .alias_input = -1};
-    if (o->is_dim) { TN_TRY(tn_plan_dim(b->d, b->p, b->dims, o->dim, &po->dim)); continue; }
+    if (o->is_dim) {
+      TN_TRY(tn_plan_dim(b->d, b->p, b->dims, o->dim, &po->dim));
+      continue;
+    }
     if (o->is_none) continue;
     tn_ref r = base_of(b, o->ref);
     const tn_node *n = tn_def(g, r);
@@ -242,8 +274,17 @@ static tn_status outputs_first(tn_pb *b) { /* returned values are made in the ca
     bool ok = true;
     tn_ref chain[64];
     uint32_t len = 0;
-    for (tn_ref q = o->ref; q.id != r.id && ok; q = tn_def(g, q)->in[0]) { if (len == 64) ok = false; else chain[len++] = q; }
-    for (uint32_t j = len; j-- > 0 && ok;) { tn_lview w; ok = tn_lview_apply(g, b->dims, tn_def(g, chain[j]), &v, &w); v = w; }
+    for (tn_ref q = o->ref; q.id != r.id && ok; q = tn_def(g, q)->in[0]) {
+      if (len == 64)
+        ok = false;
+      else
+        chain[len++] = q;
+    }
+    for (uint32_t j = len; j-- > 0 && ok;) {
+      tn_lview w;
+      ok = tn_lview_apply(g, b->dims, tn_def(g, chain[j]), &v, &w);
+      v = w;
+    }
     if (!ok) continue;
     tn_lview_dense(b->dims, tn_typeof(g, r), &v);
     uint32_t buf = tn_pb_buf(b, TN_PB_OUTPUT, view_bytes(b, &v));
@@ -273,7 +314,10 @@ static tn_status concats_first(tn_pb *b) { /* later concats first: a piece may b
       at = tn_dim_add(b->dims, at, t->dim[dim]);
       tn_ref r = n->in[k];
       const tn_node *src = tn_def(g, r);
-      if (made(src) && !b->loc[r.id].set && b->uses[r.id] == 1) { place(b, r.id, whole.buf, &v); b->loc[r.id].claimed = true; }
+      if (made(src) && !b->loc[r.id].set && b->uses[r.id] == 1) {
+        place(b, r.id, whole.buf, &v);
+        b->loc[r.id].claimed = true;
+      }
     }
   }
   return TN_OK;
@@ -311,46 +355,56 @@ static tn_status library(tn_pb *b, uint32_t node) {
   for (uint32_t k = 0; k < n->n_in; k++) TN_TRY(tn_pb_view_of(b, n->in[k], &arg[na++]));
   for (uint32_t k = 0; k < n->n_out; k++) TN_TRY(tn_pb_view_of(b, tn_out(n, k), &arg[na++]));
   switch (n->op) {
-  case TN_OP_SORT: lib = TN_LIB_SORT; param[np++] = tn_attr_int(n, "dim", 0); param[np++] = tn_attr_bool(n, "descending", false); break;
-  case TN_OP_TOPK:
-    lib = TN_LIB_TOPK;
-    if (tn_attr_dims(n, "k", dims, 1) != 1) return tn_fail(b->d, TN_E_VERIFY, "topk without k");
-    TN_TRY(tn_plan_dim(b->d, b->p, b->dims, dims[0], &param[np++]));
-    param[np++] = tn_attr_int(n, "dim", 0);
-    param[np++] = tn_attr_bool(n, "largest", true);
-    break;
-  case TN_OP_LSTM: lib = TN_LIB_LSTM; param[np++] = tn_attr_bool(n, "reverse", false); break;
-  case TN_OP_INDEX_PUT: {
-    lib = TN_LIB_INDEX_PUT;
-    int nd = tn_attr_dims(n, "dims", dims, TN_MAX_RANK);
-    param[np++] = tn_attr_bool(n, "accumulate", false);
-    param[np++] = nd;
-    for (int i = 0; i < nd; i++) param[np++] = dims[i];
-    break;
+    case TN_OP_SORT:
+      lib = TN_LIB_SORT;
+      param[np++] = tn_attr_int(n, "dim", 0);
+      param[np++] = tn_attr_bool(n, "descending", false);
+      break;
+    case TN_OP_TOPK:
+      lib = TN_LIB_TOPK;
+      if (tn_attr_dims(n, "k", dims, 1) != 1) return tn_fail(b->d, TN_E_VERIFY, "topk without k");
+      TN_TRY(tn_plan_dim(b->d, b->p, b->dims, dims[0], &param[np++]));
+      param[np++] = tn_attr_int(n, "dim", 0);
+      param[np++] = tn_attr_bool(n, "largest", true);
+      break;
+    case TN_OP_LSTM:
+      lib = TN_LIB_LSTM;
+      param[np++] = tn_attr_bool(n, "reverse", false);
+      break;
+    case TN_OP_INDEX_PUT: {
+      lib = TN_LIB_INDEX_PUT;
+      int nd = tn_attr_dims(n, "dims", dims, TN_MAX_RANK);
+      param[np++] = tn_attr_bool(n, "accumulate", false);
+      param[np++] = nd;
+      for (int i = 0; i < nd; i++) param[np++] = dims[i];
+      break;
+    }
+    case TN_OP_SCATTER: {
+      static const char *const how[] = {"set", "sum", "prod", "max", "min"};
+      const char *c = tn_attr_str(n, "combiner", "set");
+      lib = TN_LIB_SCATTER;
+      param[np++] = tn_attr_int(n, "dim", 0);
+      int h = 0;
+      while (h < 5 && strcmp(how[h], c)) h++;
+      if (h == 5) return tn_fail(b->d, TN_E_VERIFY, "scatter combiner '%s'", c);
+      param[np++] = h;
+      break;
+    }
+    case TN_OP_SCAN: {
+      tn_combiner c;
+      const char *cs = tn_attr_str(n, "combiner", "sum");
+      lib = TN_LIB_SCAN;
+      if (!tn_combiner_find(cs, strlen(cs), &c)) return tn_fail(b->d, TN_E_VERIFY, "scan combiner '%s'", cs);
+      param[np++] = c;
+      param[np++] = tn_attr_int(n, "dim", 0);
+      break;
+    }
+    default: return tn_fail(b->d, TN_E_UNSUPPORTED, "library op %s has no plan step", tn_op_name(n->op));
   }
-  case TN_OP_SCATTER: {
-    static const char *const how[] = {"set", "sum", "prod", "max", "min"};
-    const char *c = tn_attr_str(n, "combiner", "set");
-    lib = TN_LIB_SCATTER;
-    param[np++] = tn_attr_int(n, "dim", 0);
-    int h = 0;
-    while (h < 5 && strcmp(how[h], c)) h++;
-    if (h == 5) return tn_fail(b->d, TN_E_VERIFY, "scatter combiner '%s'", c);
-    param[np++] = h;
-    break;
+  if (n->prov) {
+    b->g->prov[n->prov].fate = TN_FATE_LIBRARY;
+    b->g->prov[n->prov].detail = tn_op_name(n->op);
   }
-  case TN_OP_SCAN: {
-    tn_combiner c;
-    const char *cs = tn_attr_str(n, "combiner", "sum");
-    lib = TN_LIB_SCAN;
-    if (!tn_combiner_find(cs, strlen(cs), &c)) return tn_fail(b->d, TN_E_VERIFY, "scan combiner '%s'", cs);
-    param[np++] = c;
-    param[np++] = tn_attr_int(n, "dim", 0);
-    break;
-  }
-  default: return tn_fail(b->d, TN_E_UNSUPPORTED, "library op %s has no plan step", tn_op_name(n->op));
-  }
-  if (n->prov) { b->g->prov[n->prov].fate = TN_FATE_LIBRARY; b->g->prov[n->prov].detail = tn_op_name(n->op); }
   return lib_step(b, lib, arg, na, n->n_in, param, np, false, n->prov);
 }
 
@@ -386,25 +440,28 @@ static tn_status constant(tn_pb *b, uint32_t node) {
 static tn_status node(tn_pb *b, uint32_t i) {
   tn_node *n = &b->g->node[i];
   switch (n->op) {
-  case TN_OP_INPUT: return TN_OK;
-  case TN_OP_CONST: return constant(b, i);
-  case TN_OP_FUSED:
-    for (uint32_t k = 0; k < n->n_out; k++) TN_TRY(new_place(b, i, n->out + k));
-    return tn_pb_kernel(b, i);
-  case TN_OP_CONCAT: return concat(b, i);
-  case TN_OP_OPAQUE: return host(b, i);
-  case TN_OP_PERMUTE: case TN_OP_RESHAPE: case TN_OP_BROADCAST: case TN_OP_SLICE: {
-    tn_lview v;
-    const tn_loc *x = &b->loc[n->in[0].id];
-    if (!x->set) return tn_fail(b->d, TN_E_INTERNAL, "operand of node %u has no place", i);
-    if (!tn_lview_apply(b->g, b->dims, n, &x->v, &v)) return copy_kernel(b, i);
-    place(b, n->out, x->buf, &v);
-    if (n->prov && b->g->prov[n->prov].fate == TN_FATE_NONE) b->g->prov[n->prov].fate = TN_FATE_VIEW;
-    return TN_OK;
-  }
-  default:
-    if (tn_op_cls(n->op) == TN_CLS_LIBRARY || n->op == TN_OP_SCAN) return library(b, i);
-    return tn_fail(b->d, TN_E_INTERNAL, "%s reached lowering outside a kernel", tn_op_name(n->op));
+    case TN_OP_INPUT: return TN_OK;
+    case TN_OP_CONST: return constant(b, i);
+    case TN_OP_FUSED:
+      for (uint32_t k = 0; k < n->n_out; k++) TN_TRY(new_place(b, i, n->out + k));
+      return tn_pb_kernel(b, i);
+    case TN_OP_CONCAT: return concat(b, i);
+    case TN_OP_OPAQUE: return host(b, i);
+    case TN_OP_PERMUTE:
+    case TN_OP_RESHAPE:
+    case TN_OP_BROADCAST:
+    case TN_OP_SLICE: {
+      tn_lview v;
+      const tn_loc *x = &b->loc[n->in[0].id];
+      if (!x->set) return tn_fail(b->d, TN_E_INTERNAL, "operand of node %u has no place", i);
+      if (!tn_lview_apply(b->g, b->dims, n, &x->v, &v)) return copy_kernel(b, i);
+      place(b, n->out, x->buf, &v);
+      if (n->prov && b->g->prov[n->prov].fate == TN_FATE_NONE) b->g->prov[n->prov].fate = TN_FATE_VIEW;
+      return TN_OK;
+    }
+    default:
+      if (tn_op_cls(n->op) == TN_CLS_LIBRARY || n->op == TN_OP_SCAN) return library(b, i);
+      return tn_fail(b->d, TN_E_INTERNAL, "%s reached lowering outside a kernel", tn_op_name(n->op));
   }
 }
 
@@ -423,8 +480,15 @@ static tn_status finish(tn_pb *b) {
     tn_loc *l = &b->loc[r.id];
     if (!l->set) return tn_fail(b->d, TN_E_INTERNAL, "output %u has no place", i);
     tn_pbuf *pb = &b->p->buf[l->buf];
-    if (pb->kind == TN_PB_INPUT) { po->alias_input = (int32_t)pb->index; TN_TRY(tn_pb_view_of(b, r, &po->view)); continue; }
-    if (pb->kind == TN_PB_OUTPUT && pb->index == i) { TN_TRY(tn_pb_view_of(b, r, &po->view)); continue; }
+    if (pb->kind == TN_PB_INPUT) {
+      po->alias_input = (int32_t)pb->index;
+      TN_TRY(tn_pb_view_of(b, r, &po->view));
+      continue;
+    }
+    if (pb->kind == TN_PB_OUTPUT && pb->index == i) {
+      TN_TRY(tn_pb_view_of(b, r, &po->view));
+      continue;
+    }
     tn_lview v;
     tn_lview_dense(b->dims, tn_typeof(g, r), &v);
     uint32_t buf = tn_pb_buf(b, TN_PB_OUTPUT, view_bytes(b, &v)), src;
@@ -435,7 +499,8 @@ static tn_status finish(tn_pb *b) {
     if (po->view == UINT32_MAX) return tn_fail(b->d, TN_E_NOMEM, "outputs");
     TN_TRY(tn_pb_copy(b, src, po->view, false));
   }
-  for (uint32_t i = 0; i < b->p->n_buf; i++) if (b->p->buf[i].first == UINT32_MAX) b->p->buf[i].first = b->p->buf[i].last = 0;
+  for (uint32_t i = 0; i < b->p->n_buf; i++)
+    if (b->p->buf[i].first == UINT32_MAX) b->p->buf[i].first = b->p->buf[i].last = 0;
   return TN_OK;
 }
 
@@ -457,10 +522,14 @@ tn_status tn_lower(tn_diag *d, tn_arena *arena, tn_graph *g, const tn_lower_opti
   uint32_t n = g->n_nodes;
   for (uint32_t i = 1; i < n && s == TN_OK; i++) {
     s = node(b, i);
-    if (s != TN_OK) tn_diag_while(d, s, "lowering node %u (%s)", i, g->node[i].prov ? g->prov[g->node[i].prov].name : tn_op_name(g->node[i].op));
+    if (s != TN_OK)
+      tn_diag_while(d, s, "lowering node %u (%s)", i, g->node[i].prov ? g->prov[g->node[i].prov].name : tn_op_name(g->node[i].op));
   }
   if (s == TN_OK) s = finish(b);
   tn_map_deinit(&b->keys);
-  if (s != TN_OK) { tn_plan_destroy(b->p); memset(out, 0, sizeof *out); }
+  if (s != TN_OK) {
+    tn_plan_destroy(b->p);
+    memset(out, 0, sizeof *out);
+  }
   return s;
 }

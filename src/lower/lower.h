@@ -1,4 +1,5 @@
-/* lower: graph with FUSED nodes -> kernels (kir) + plan. Views, layout of buffers, concat in place, schedules by rule, memory life times. */
+/* lower: graph with FUSED nodes -> kernels (kir) + plan. Views, layout of buffers, concat in place, schedules by rule, memory life times.
+ */
 #ifndef TN_LOWER_H
 #define TN_LOWER_H
 #include "ir/ir.h"
@@ -11,27 +12,47 @@
 
 typedef struct tn_lower_options {
   const tn_target *target;
-  int threads;                 /* blocks are cut for this many workers; any count works */
+  int threads; /* blocks are cut for this many workers; any count works */
 } tn_lower_options;
 
-/* One generated kernel of a plan: the three forms, for dumps and codegen. plan->kernel[i] belongs to kernel[i]; objects are filled in by the driver. */
-typedef struct tn_lowered_kernel { tn_kdef *def; tn_ksched *sched; tn_nest *nest; uint32_t uses; } tn_lowered_kernel;
-typedef struct tn_lowered { tn_plan *plan; tn_lowered_kernel *kernel; uint32_t n_kernel;
-  uint32_t *host_node; uint32_t n_host; /* graph nodes behind host calls, by call number */ } tn_lowered;
+/* One generated kernel of a plan: the three forms, for dumps and codegen. plan->kernel[i] belongs to kernel[i]; objects are filled in by
+ * the driver. */
+typedef struct tn_lowered_kernel {
+  tn_kdef *def;
+  tn_ksched *sched;
+  tn_nest *nest;
+  uint32_t uses;
+} tn_lowered_kernel;
+typedef struct tn_lowered {
+  tn_plan *plan;
+  tn_lowered_kernel *kernel;
+  uint32_t n_kernel;
+  uint32_t *host_node;
+  uint32_t n_host; /* graph nodes behind host calls, by call number */
+} tn_lowered;
 
-/* g: after the fuse pass. The plan is the caller's (tn_plan_destroy); the rest lives in `arena`. Fates of source nodes (g->prov) are completed.
- * TN_E_UNSUPPORTED names node and reason. */
+/* g: after the fuse pass. The plan is the caller's (tn_plan_destroy); the rest lives in `arena`. Fates of source nodes (g->prov) are
+ * completed. TN_E_UNSUPPORTED names node and reason. */
 tn_status tn_lower(tn_diag *d, tn_arena *arena, tn_graph *g, const tn_lower_options *o, tn_lowered *out);
 
 /* ---- parts, each testable alone ---- */
 /* Strided view of memory as the graph level sees it. */
-typedef struct tn_lview { tn_dtype dtype; uint32_t rank; tn_dim dim[TN_MAX_RANK], stride[TN_MAX_RANK], offset; } tn_lview;
+typedef struct tn_lview {
+  tn_dtype dtype;
+  uint32_t rank;
+  tn_dim dim[TN_MAX_RANK], stride[TN_MAX_RANK], offset;
+} tn_lview;
 /* Definition of one FUSED node: parameters are its inputs, then its outputs, with the given strides. */
-tn_status tn_lower_def(tn_diag *d, tn_arena *arena, tn_graph *g, uint32_t fused_node, const tn_lview *in, const tn_lview *out, const bool *frozen, const char *name, tn_kdef **out_def);
+tn_status tn_lower_def(tn_diag *d, tn_arena *arena, tn_graph *g, uint32_t fused_node, const tn_lview *in, const tn_lview *out,
+                       const bool *frozen, const char *name, tn_kdef **out_def);
 /* Schedule by rules over axis roles. */
 tn_status tn_sched_choose(tn_diag *d, tn_arena *arena, const tn_kdef *k, const tn_target *t, int threads, tn_ksched **out);
 /* Loops. The size slots used (a->size) are listed as dims in order. *out_blocks: number of blocks. Pack plans for weights: see sched.h. */
-typedef struct tn_nest_info { tn_dim size[64]; uint32_t n_size; tn_dim blocks; } tn_nest_info;
+typedef struct tn_nest_info {
+  tn_dim size[64];
+  uint32_t n_size;
+  tn_dim blocks;
+} tn_nest_info;
 tn_status tn_nest_build(tn_diag *d, tn_arena *arena, tn_kdef *k, const tn_ksched *s, const tn_target *t, tn_nest **out, tn_nest_info *info);
 /* Definition of the kernel that packs parameter `p` of k as schedule s wants it: params source, packed. */
 tn_status tn_pack_def(tn_diag *d, tn_arena *arena, const tn_kdef *k, const tn_ksched *s, uint32_t p, tn_kdef **out, tn_dim *out_elems);

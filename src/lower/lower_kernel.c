@@ -1,5 +1,5 @@
-/* lower_kernel.c: one FUSED node becomes a launch: definition, schedule, nest; equal kernels are made once; weights a schedule wants packed get a
- * PACKED buffer and copies that run when the weight changes. */
+/* lower_kernel.c: one FUSED node becomes a launch: definition, schedule, nest; equal kernels are made once; weights a schedule wants packed
+ * get a PACKED buffer and copies that run when the weight changes. */
 #include <stdio.h>
 #include <string.h>
 #include "lower/lower_plan.h"
@@ -7,7 +7,11 @@
 static const char *kernel_name(tn_pb *b, const tn_node *fn) {
   const char *kind = tn_attr_str(fn, "kind", "pointwise");
   char buf[96];
-  int n = snprintf(buf, sizeof buf, "tn_%s_fused", !strcmp(kind, "reduction") ? "red" : !strcmp(kind, "contract") ? "mm" : !strcmp(kind, "attention") ? "attn" : "poi");
+  int n = snprintf(buf, sizeof buf, "tn_%s_fused",
+                   !strcmp(kind, "reduction")   ? "red"
+                   : !strcmp(kind, "contract")  ? "mm"
+                   : !strcmp(kind, "attention") ? "attn"
+                                                : "poi");
   const char *last = "";
   for (uint32_t i = 1; i < fn->body->n_nodes && n < 60; i++) {
     const tn_node *m = &fn->body->node[i];
@@ -43,7 +47,8 @@ static bool loop_reads(const tn_kdef *k, const tn_kloop *l, tn_kx_id x, bool *se
 /* The loop whose reduction reads packed parameter `p` through load `x`. Stages share axes: that an axis of the load is a loop's vector axis
  * does not make it the loop that reads it. */
 static const tn_kloop *pack_loop(const tn_kdef *k, tn_kan *an, const tn_ksched *s, uint32_t p, tn_kx_id *x, bool *seen) {
-  for (tn_kx_id i = 1; i < k->n_x; i++) if (k->x[i].op == TN_KX_LOAD && k->x[i].ref == p) *x = i;
+  for (tn_kx_id i = 1; i < k->n_x; i++)
+    if (k->x[i].op == TN_KX_LOAD && k->x[i].ref == p) *x = i;
   uint32_t deps = tn_kan_deps(an, *x);
   for (uint32_t i = 0; i < s->n_loop; i++) {
     const tn_kloop *l = &s->loop[i];
@@ -73,23 +78,31 @@ static tn_status pack(tn_pb *b, const tn_kdef *k, const tn_ksched *s, uint32_t p
   uint32_t used = 1u << L->v_axis;
   tn_dim run = T;
   lanes_at = r;
-  dim[r] = T; ss[r] = l->coef[L->v_axis]; dd[r++] = 1;
+  dim[r] = T;
+  ss[r] = l->coef[L->v_axis];
+  dd[r++] = 1;
   for (uint32_t i = L->n_red; i-- > 0;) {
     uint32_t a = L->red[i];
     used |= 1u << a;
     if (l->coef[a] == 0) continue;
     if (r >= TN_MAX_RANK - 2) return tn_fail(b->d, TN_E_UNSUPPORTED, "packing of rank over %d", TN_MAX_RANK);
-    dim[r] = an->extent[a]; ss[r] = l->coef[a]; dd[r++] = run;
+    dim[r] = an->extent[a];
+    ss[r] = l->coef[a];
+    dd[r++] = run;
     run = tn_dim_mul(ds, run, an->extent[a]);
   }
   panel_at = r;
-  dim[r] = N / T; ss[r] = tn_dim_mul(ds, T, l->coef[L->v_axis]); dd[r++] = run;
+  dim[r] = N / T;
+  ss[r] = tn_dim_mul(ds, T, l->coef[L->v_axis]);
+  dd[r++] = run;
   tn_dim panel = run;
   run = tn_dim_mul(ds, run, (N + T - 1) / T);
   for (uint32_t a = k->n_axis; a-- > 0;) {
     if ((used >> a & 1) || l->coef[a] == 0) continue;
     if (r >= TN_MAX_RANK) return tn_fail(b->d, TN_E_UNSUPPORTED, "packing of rank over %d", TN_MAX_RANK);
-    dim[r] = an->extent[a]; ss[r] = l->coef[a]; dd[r++] = run;
+    dim[r] = an->extent[a];
+    ss[r] = l->coef[a];
+    dd[r++] = run;
     run = tn_dim_mul(ds, run, an->extent[a]);
   }
   /* one packed copy per source view and layout */
@@ -101,11 +114,16 @@ static tn_status pack(tn_pb *b, const tn_kdef *k, const tn_ksched *s, uint32_t p
   tn_str_add(&key, "%u %lld", sl->buf, (long long)sl->v.offset);
   for (uint32_t i = 0; i < r; i++) tn_str_add(&key, " %lld/%lld/%lld", (long long)dim[i], (long long)ss[i], (long long)dd[i]);
   for (uint32_t i = 0; i < b->n_packed; i++)
-    if (key.s && !strcmp(b->packed[i].key, key.s)) { tn_str_deinit(&key); *out_view = b->packed[i].view; return TN_OK; }
+    if (key.s && !strcmp(b->packed[i].key, key.s)) {
+      tn_str_deinit(&key);
+      *out_view = b->packed[i].view;
+      return TN_OK;
+    }
   const char *kept = key.s ? tn_arena_strdup(b->a, key.s) : NULL;
   tn_str_deinit(&key);
   uint32_t buf = tn_pb_buf(b, TN_PB_PACKED, tn_dim_mul(ds, run, (tn_dim)tn_dtype_size(sv.dtype)));
-  if (!kept || buf == UINT32_MAX || !TN_PUSH_ROOM(b->a, b->packed, b->n_packed, b->cap_packed)) return tn_fail(b->d, TN_E_NOMEM, "packed weight");
+  if (!kept || buf == UINT32_MAX || !TN_PUSH_ROOM(b->a, b->packed, b->n_packed, b->cap_packed))
+    return tn_fail(b->d, TN_E_NOMEM, "packed weight");
   b->p->buf[buf].source = b->p->buf[sl->buf].index;
   for (int part = 0; part < 2; part++) { /* whole panels, then the last, narrower one */
     if (part == 0 && N / T == 0) continue;
@@ -141,7 +159,10 @@ static void fates(tn_pb *b, const tn_node *fn, const char *name) {
     uint32_t pr = fn->body->node[i].prov;
     if (!pr) continue;
     tn_prov *p = &b->g->prov[pr];
-    if (p->fate == TN_FATE_NONE || p->fate == TN_FATE_FUSED) { p->fate = TN_FATE_FUSED; p->detail = name; }
+    if (p->fate == TN_FATE_NONE || p->fate == TN_FATE_FUSED) {
+      p->fate = TN_FATE_FUSED;
+      p->detail = name;
+    }
   }
 }
 
@@ -186,12 +207,15 @@ tn_status tn_pb_kernel(tn_pb *b, uint32_t fused_node) {
   bool known = tn_map_get_str(&b->keys, kept, &id);
   TN_TRY_WHILE(b->d, tn_nest_build(b->d, b->a, k, s, b->o->target, &nest, &info), "loops of %s", name);
   if (!known) {
-    if (!TN_PUSH_ROOM(b->p->arena, b->p->kernel, b->p->n_kernel, b->cap_kernel) || !TN_PUSH_ROOM(b->a, b->out->kernel, b->out->n_kernel, b->cap_out_kernel)) return tn_fail(b->d, TN_E_NOMEM, "kernel table");
+    if (!TN_PUSH_ROOM(b->p->arena, b->p->kernel, b->p->n_kernel, b->cap_kernel) ||
+        !TN_PUSH_ROOM(b->a, b->out->kernel, b->out->n_kernel, b->cap_out_kernel))
+      return tn_fail(b->d, TN_E_NOMEM, "kernel table");
     id = b->p->n_kernel++;
     b->p->kernel[id] = (tn_pkernel){.name = tn_arena_strdup(b->p->arena, name), .n_param = k->n_param, .n_size = info.n_size};
     b->out->kernel[b->out->n_kernel++] = (tn_lowered_kernel){k, s, nest, 0};
     if (!b->p->kernel[id].name || !tn_map_put_str(&b->keys, kept, id)) return tn_fail(b->d, TN_E_NOMEM, "kernel table");
-  } else b->name_no--;
+  } else
+    b->name_no--;
   b->out->kernel[id].uses++;
   name = b->p->kernel[id].name;
   fates(b, fn, name);
@@ -200,8 +224,10 @@ tn_status tn_pb_kernel(tn_pb *b, uint32_t fused_node) {
   st.size = TN_NEW(b->p->arena, tn_pdim, info.n_size + 1);
   if (!st.arg || !st.size) return tn_fail(b->d, TN_E_NOMEM, "step of %s", name);
   for (uint32_t i = 0; i < k->n_param; i++) {
-    if (i < n_in && s->pack[i]) TN_TRY_WHILE(b->d, pack(b, k, s, i, fn->in[i], &st.arg[i]), "packing for %s", name);
-    else TN_TRY(tn_pb_view_of(b, i < n_in ? fn->in[i] : tn_out(fn, i - n_in), &st.arg[i]));
+    if (i < n_in && s->pack[i])
+      TN_TRY_WHILE(b->d, pack(b, k, s, i, fn->in[i], &st.arg[i]), "packing for %s", name);
+    else
+      TN_TRY(tn_pb_view_of(b, i < n_in ? fn->in[i] : tn_out(fn, i - n_in), &st.arg[i]));
   }
   for (uint32_t i = 0; i < info.n_size; i++) TN_TRY(tn_plan_dim(b->d, b->p, b->dims, info.size[i], &st.size[i]));
   TN_TRY(tn_plan_dim(b->d, b->p, b->dims, info.blocks, &st.blocks));

@@ -30,20 +30,35 @@ static bool reshape(tn_dims *ds, const tn_lview *x, const tn_type *y, tn_lview *
     tn_dim pi = 1, pj = 1;
     if (i < x->rank) pi = x->dim[i++];
     if (j < y->rank) pj = y->dim[j++];
-    if (pi == 0 || pj == 0) { tn_type t = *y; tn_lview_dense(ds, &t, out); out->dtype = x->dtype; out->offset = x->offset; return true; }
+    if (pi == 0 || pj == 0) {
+      tn_type t = *y;
+      tn_lview_dense(ds, &t, out);
+      out->dtype = x->dtype;
+      out->offset = x->offset;
+      return true;
+    }
     while (pi != pj) {
       tn_dim q;
-      if (i < x->rank && (j >= y->rank || tn_dim_divides(ds, pi, pj, &q))) pi = tn_dim_mul(ds, pi, x->dim[i++]);
-      else if (j < y->rank) pj = tn_dim_mul(ds, pj, y->dim[j++]);
-      else if (i < x->rank) pi = tn_dim_mul(ds, pi, x->dim[i++]);
-      else return false;
+      if (i < x->rank && (j >= y->rank || tn_dim_divides(ds, pi, pj, &q)))
+        pi = tn_dim_mul(ds, pi, x->dim[i++]);
+      else if (j < y->rank)
+        pj = tn_dim_mul(ds, pj, y->dim[j++]);
+      else if (i < x->rank)
+        pi = tn_dim_mul(ds, pi, x->dim[i++]);
+      else
+        return false;
     }
     /* input dims i0..i are one run? size-1 dims do not matter */
     tn_dim stride = 0, run = 0;
     bool any = false;
     for (uint32_t k = i; k-- > i0;) {
       if (x->dim[k] == 1) continue;
-      if (!any) { stride = x->stride[k]; run = tn_dim_mul(ds, stride, x->dim[k]); any = true; continue; }
+      if (!any) {
+        stride = x->stride[k];
+        run = tn_dim_mul(ds, stride, x->dim[k]);
+        any = true;
+        continue;
+      }
       if (x->stride[k] != run) return false;
       run = tn_dim_mul(ds, run, x->dim[k]);
     }
@@ -65,24 +80,24 @@ bool tn_lview_apply(const tn_graph *g, tn_dims *ds, const tn_node *n, const tn_l
   out->rank = y->rank;
   for (uint32_t i = 0; i < y->rank; i++) out->dim[i] = y->dim[i];
   switch (n->op) {
-  case TN_OP_PERMUTE:
-    tn_attr_dims(n, "perm", a, TN_MAX_RANK);
-    for (uint32_t i = 0; i < y->rank; i++) out->stride[i] = x->stride[a[i]];
-    return true;
-  case TN_OP_BROADCAST:
-    for (uint32_t i = 0; i < y->rank; i++) {
-      int k = (int)i - (int)(y->rank - x->rank);
-      out->stride[i] = k < 0 || (x->dim[k] == 1 && y->dim[i] != 1) ? 0 : x->stride[k];
+    case TN_OP_PERMUTE:
+      tn_attr_dims(n, "perm", a, TN_MAX_RANK);
+      for (uint32_t i = 0; i < y->rank; i++) out->stride[i] = x->stride[a[i]];
+      return true;
+    case TN_OP_BROADCAST:
+      for (uint32_t i = 0; i < y->rank; i++) {
+        int k = (int)i - (int)(y->rank - x->rank);
+        out->stride[i] = k < 0 || (x->dim[k] == 1 && y->dim[i] != 1) ? 0 : x->stride[k];
+      }
+      return true;
+    case TN_OP_SLICE: {
+      int64_t dim = tn_attr_int(n, "dim", 0), step = tn_attr_int(n, "step", 1);
+      if (tn_attr_dims(n, "start", a, 1) != 1) return false;
+      out->offset = tn_dim_add(ds, x->offset, tn_dim_mul(ds, a[0], x->stride[dim]));
+      out->stride[dim] = tn_dim_mul(ds, x->stride[dim], step);
+      return out->offset != TN_DIM_BAD && out->stride[dim] != TN_DIM_BAD;
     }
-    return true;
-  case TN_OP_SLICE: {
-    int64_t dim = tn_attr_int(n, "dim", 0), step = tn_attr_int(n, "step", 1);
-    if (tn_attr_dims(n, "start", a, 1) != 1) return false;
-    out->offset = tn_dim_add(ds, x->offset, tn_dim_mul(ds, a[0], x->stride[dim]));
-    out->stride[dim] = tn_dim_mul(ds, x->stride[dim], step);
-    return out->offset != TN_DIM_BAD && out->stride[dim] != TN_DIM_BAD;
-  }
-  case TN_OP_RESHAPE: return reshape(ds, x, y, out);
-  default: return false;
+    case TN_OP_RESHAPE: return reshape(ds, x, y, out);
+    default: return false;
   }
 }
