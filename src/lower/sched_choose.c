@@ -36,16 +36,16 @@ typedef struct use {
   cs *c;
   void (*f)(void *u, tn_kx_id x);
   void *u;
-  uint64_t seen_stage;
+  uint64_t seen[(TN_DEF_MAX_STAGES + 63) / 64]; /* stages entered, as bits */
 } use;
 static void enter(use *w, tn_kx_id root);
 static void enter_node(void *u, tn_kx_id x) {
   use *w = u;
   const tn_kx *e = &w->c->k->x[x];
   w->f(w->u, x);
-  if (e->op == TN_KX_STAGE && w->c->s->keep[e->ref] == TN_KEEP_INLINE && !w->c->k->stage[e->ref].n_red && e->ref < 64 &&
-      !(w->seen_stage >> e->ref & 1)) {
-    w->seen_stage |= 1ull << e->ref;
+  if (e->op == TN_KX_STAGE && w->c->s->keep[e->ref] == TN_KEEP_INLINE && !w->c->k->stage[e->ref].n_red &&
+      !(w->seen[e->ref / 64] >> e->ref % 64 & 1)) {
+    w->seen[e->ref / 64] |= 1ull << e->ref % 64;
     enter(w, w->c->k->stage[e->ref].root);
   }
 }

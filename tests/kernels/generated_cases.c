@@ -129,6 +129,44 @@ static void positions(world *w, const int64_t *p) { /* a causal mask */
   RET(w, add(w, tn_b_cast(C, j, TN_F32), tn_b_num(C, 0.5, TN_F32)));
 }
 
+static void scalars(world *w, const int64_t *p) { /* no dims at all, and dims of 1 */
+  (void)p;
+  tn_ref x = input(w, TN_F32, TN_ORIGIN_INPUT, NULL, 0), y = input(w, TN_F32, TN_ORIGIN_INPUT, NULL, 0), z = IN(TN_F32, 1, 1, 1);
+  RET(w, relu(w, add(w, x, y)));
+  RET(w, add(w, z, x));
+}
+static void fills(world *w, const int64_t *p) { /* no operand, or none that is read */
+  tn_dim d[2] = {D(w, p[0]), 5};
+  tn_attr_val v = {.kind = TN_AT_FLOAT, .u.f = 1.5};
+  if (p[0] < 0) (void)IN(TN_F32, p[0]);
+  RET(w, tn_b_full(C, d, 2, &v, TN_F32));
+  RET(w, tn_b_iota(C, d[0], TN_I64));
+}
+static void many_stages(world *w, const int64_t *p) { /* each tanh is read twice: a stage of its own; more than one word of bits */
+  tn_ref x = IN(TN_F32, p[0], p[1]);
+  for (int i = 0; i < 80; i++) {
+    tn_ref y = o1(w, TN_OP_TANH, x);
+    x = add(w, y, tn_b_muln(C, y, 0.25));
+    if (i == 70) x = o2(w, TN_OP_SUB, x, red(w, TN_C_MAX, x, 1, true));
+  }
+  RET(w, x);
+  RET(w, red(w, TN_C_SUM, x, 1, false));
+}
+static void many_dims(world *w, const int64_t *p) {
+  (void)p;
+  static const int perm[10] = {3, 0, 9, 1, 2, 5, 4, 8, 7, 6};
+  tn_ref x = IN(TN_F32, 2, 3, 1, 2, 2, 2, 3, 1, 2, 5);
+  RET(w, relu(w, tn_b_permute(C, x, perm)));
+  RET(w, red(w, TN_C_SUM, x, 6, true));
+}
+static void twice(world *w, const int64_t *p) { /* a result that is another's view, and one that is an operand */
+  tn_ref x = IN(TN_F32, p[0], p[1]), y = relu(w, x);
+  RET(w, y);
+  RET(w, tn_b_swap(C, y, 0, 1));
+  RET(w, y);
+  RET(w, x);
+}
+
 /* ---- layout ops inside ---- */
 static void padded(world *w, const int64_t *p) {
   tn_ref x = IN(TN_F32, p[0], p[1]);
@@ -391,6 +429,14 @@ static void table_pointwise(world *w) {
     RUN(flipped, PLAIN, q[0], q[1]);
     RUN(padded, PLAIN, q[0], q[1]);
   }
+  RUN(scalars, PLAIN, 0);
+  RUN(fills, PLAIN, 7);
+  RUN(fills, PLAIN, S0);
+  RUN(many_stages, ((options){.loose = 64}), 3, 20);
+  RUN(many_stages, ((options){.loose = 64}), 40, S0);
+  RUN(many_dims, PLAIN, 0);
+  RUN(twice, PLAIN, 5, 17);
+  RUN(twice, lay(LAY_PADDED, LAY_TURNED), S0, 33);
   RUN(deep, PLAIN, 2, 3, 5);
   RUN(deep, lay(LAY_LAST, LAY_DENSE), 3, 2, 17);
   RUN(deep, lay(LAY_PADDED, LAY_TURNED), 2, S0, 4);
