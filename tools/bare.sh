@@ -103,7 +103,8 @@ for key in "${!option[@]}"; do
   for word in ${option[$key]}; do
     path=${word#file://}
     if [[ $path == /* && -d $path ]]; then
-      # A folder below one that is bound already needs nothing.
+      # Pages of an index folder (…/simple) name files beside it: its parent is bound. A folder below one that is bound already needs nothing.
+      [ "${path##*/}" != simple ] || path=${path%/*}
       [ -e "$tree$path" ] || { mkdir -p "$tree$path"; mount --bind -o ro "$path" "$tree$path"; mount -o remount,bind,ro "$tree$path"; }
     elif [[ $path == /* && -f $path ]]; then
       mkdir -p "$tree/home/bare/host"
