@@ -55,8 +55,11 @@ def decomposition_table() -> dict:
     return {op: rule for op, rule in _core_table().items() if fx.target_name(op) not in own}
 
 
-def build(captured: Captured, options: dict, check_grad: bool = False) -> _native.Program:
-    """Compiles a captured graph. _native.CompileError carries the status name and the message."""
+def build(captured: Captured, options: dict, alone: bool = False) -> _native.Program:
+    """Compiles a captured graph. `alone`: no Dynamo guards stand before its calls, so they check more.
+
+    _native.CompileError carries the status name and the message.
+    """
     host = Host(captured.inputs)
     program = _native.Program(
         captured.json,
@@ -67,7 +70,7 @@ def build(captured: Captured, options: dict, check_grad: bool = False) -> _nativ
         run_threads(options),
         host,
         captured.constants,
-        check_grad,
+        alone,
     )
     host.program = weakref.ref(program)
     program.ret = captured.ret

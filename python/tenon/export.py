@@ -27,7 +27,7 @@ def compile(module: torch.nn.Module, example_args: tuple, dynamic_shapes=None, o
     with torch.no_grad():
         ep = torch.export.export(module, tuple(example_args), dynamic_shapes=dynamic_shapes, strict=False)
         captured = _capture(ep)
-        program = backend.build(captured, opts, check_grad=True)
+        program = backend.build(captured, opts, alone=True)
     fixed = _fixed_values(ep)
     single = _is_leaf(ep.call_spec.out_spec) and len(captured.ret) == 1 and not captured.views
     entries = tuple(_entries(module, ep))

@@ -60,6 +60,8 @@ def tensor_type(t: torch.Tensor) -> dict:
     """dtype, shape and stride (both in elements) of a (fake) tensor."""
     if t.layout is not torch.strided:
         raise Unsupported(f"layout {t.layout}")
+    if t.device.type != "cpu":
+        raise Unsupported(f"device {t.device}")
     return {
         "dtype": DTYPES.get(t.dtype) or dtype_name(t.dtype),
         "shape": [s if type(s) is int else dim(s) for s in t.shape],

@@ -12,7 +12,7 @@ class EvalProgram:
     _boxed_call = True
     made: list["EvalProgram"] = []
 
-    def __init__(self, text, origin, ret, mutated, options, threads, host, keep, check_grad):
+    def __init__(self, text, origin, ret, mutated, options, threads, host, keep, alone):
         self.graph, self.ret, self.keep, self.origin = json.loads(text), ret, keep, origin
         self.report = json.dumps({"nodes": [dict(n, fate="fallback", detail="eval") for n in self.graph["nodes"]]})
         self.places = Host(self.graph["inputs"]).syms
