@@ -42,7 +42,8 @@ static tn_status lin_make(tn_diag *d, const tn_kdef *k, const uint32_t *deps, ui
   const tn_kparam *p = &k->param[param];
   int fuel = 500;
   for (uint32_t i = 0; i < p->rank; i++)
-    if (!lin_add_term(k, l, idx[i], p->stride[i], &fuel)) return tn_fail(d, TN_E_UNSUPPORTED, "kernel %s: address of %s has too many parts", k->name, p->name);
+    if (!lin_add_term(k, l, idx[i], p->stride[i], &fuel))
+      return tn_fail(d, TN_E_UNSUPPORTED, "kernel %s: address of %s has too many parts", k->name, p->name);
   if (l->base == TN_DIM_BAD) return tn_fail(d, TN_E_ARG, "kernel %s: address of %s overflows", k->name, p->name);
   for (uint32_t i = 0; i < k->n_axis; i++)
     if (l->coef[i] == TN_DIM_BAD) return tn_fail(d, TN_E_ARG, "kernel %s: address of %s overflows", k->name, p->name);
@@ -78,7 +79,10 @@ tn_status tn_kan_make(tn_diag *d, tn_arena *a, const tn_kdef *k, tn_kan **out) {
   n->store = TN_NEW(a, tn_lin, k->n_stage + 1);
   if (!n->deps || !n->load || !n->store) return tn_fail(d, TN_E_NOMEM, "analysis of %s", k->name);
   tn_kdef_deps(k, n->deps);
-  for (uint32_t i = 0; i < k->n_axis; i++) { n->extent[i] = k->axis[i].extent; n->into[i] = (uint8_t)i; }
+  for (uint32_t i = 0; i < k->n_axis; i++) {
+    n->extent[i] = k->axis[i].extent;
+    n->into[i] = (uint8_t)i;
+  }
   for (uint32_t i = 1; i < k->n_x; i++) {
     if (k->x[i].op != TN_KX_LOAD) continue;
     TN_TRY(lin_make(d, k, n->deps, k->x[i].ref, k->x[i].idx, &n->load[i]));
@@ -99,7 +103,11 @@ tn_status tn_kan_make(tn_diag *d, tn_arena *a, const tn_kdef *k, tn_kan **out) {
 static uint32_t map_bits(const tn_kan *n, uint32_t m) {
   uint32_t r = 0;
   for (uint32_t i = 0; i < n->k->n_axis; i++)
-    if (m >> i & 1) { uint32_t t = i; while (n->into[t] != t) t = n->into[t]; if (n->extent[t] != 1) r |= 1u << t; }
+    if (m >> i & 1) {
+      uint32_t t = i;
+      while (n->into[t] != t) t = n->into[t];
+      if (n->extent[t] != 1) r |= 1u << t;
+    }
   return r;
 }
 uint32_t tn_kan_axes(const tn_kan *n, uint32_t s) {
@@ -141,7 +149,8 @@ bool tn_kan_merge(tn_kan *n, uint32_t a, uint32_t b) {
   n->extent[b] = e;
   n->extent[a] = 1;
   n->into[a] = (uint8_t)b;
-  for (uint32_t i = 1; i < n->k->n_x; i++) if (n->k->x[i].op == TN_KX_LOAD) n->load[i].coef[a] = 0;
+  for (uint32_t i = 1; i < n->k->n_x; i++)
+    if (n->k->x[i].op == TN_KX_LOAD) n->load[i].coef[a] = 0;
   for (uint32_t s = 0; s < n->k->n_stage; s++) n->store[s].coef[a] = 0;
   return true;
 }
@@ -155,7 +164,8 @@ bool tn_kan_walk(const tn_kan *n, tn_kx_id x, void (*f)(void *u, tn_kx_id x), vo
     if (!mark[i]) continue;
     const tn_kx *e = &n->k->x[i];
     f(u, i);
-    for (int j = 0; j < 3; j++) if (e->arg[j]) mark[e->arg[j]] = 1;
+    for (int j = 0; j < 3; j++)
+      if (e->arg[j]) mark[e->arg[j]] = 1;
     if (e->op != TN_KX_LOAD) continue;
     if (e->guard) mark[e->guard] = 1;
     for (uint32_t j = 0; j < n->load[i].n_opq; j++) mark[n->load[i].opq[j]] = 1;

@@ -1,14 +1,17 @@
 /* def_interp.c: runs a definition with plain scalar loops; the oracle that schedules, nests and objects are compared with.
  *
- * Stages are computed one after another over all of their axes, and a stage that others read is kept whole, so the cost is that of the loops the
- * definition says and no more. Inside a stage every reachable node is evaluated once per position of the axes it depends on: nodes are listed
- * by loop depth, operands before readers. Float sums and products run in double and are rounded once to the stage's dtype: that is the exact
- * value as far as a test can tell. Nothing else is clever here. */
+ * Stages are computed one after another over all of their axes, and a stage that others read is kept whole, so the cost is that of the
+ * loops the definition says and no more. Inside a stage every reachable node is evaluated once per position of the axes it depends on:
+ * nodes are listed by loop depth, operands before readers. Float sums and products run in double and are rounded once to the stage's dtype:
+ * that is the exact value as far as a test can tell. Nothing else is clever here. */
 #include <math.h>
 #include <stdio.h>
 #include "kir/def.h"
 
-typedef struct kept { tn_num *v; int64_t step[TN_DEF_MAX_AXES]; } kept; /* values over the stage's axes, row-major */
+typedef struct kept {
+  tn_num *v;
+  int64_t step[TN_DEF_MAX_AXES];
+} kept; /* values over the stage's axes, row-major */
 typedef struct machine {
   tn_diag *d;
   const tn_kdef *k;
@@ -19,22 +22,23 @@ typedef struct machine {
   int64_t *dim, *stride; /* [n_param][TN_DEF_MAX_RANK] */
   int64_t *size;         /* [n_x] value of SIZE and INDEX dims */
   uint32_t *deps;
-  tn_num *val;           /* [n_x] */
+  tn_num *val; /* [n_x] */
   bool *mark;
-  kept *kept;            /* [n_stage] */
+  kept *kept; /* [n_stage] */
   bool index_error;
   /* the stage that runs */
   uint32_t stage, n_axis, n_loop;
   uint8_t loop[2 * TN_DEF_MAX_AXES];
   uint32_t *list, first[2 * TN_DEF_MAX_AXES + 2]; /* nodes of loop depth j: list[first[j] .. first[j + 1]) */
   tn_num acc;
-  int64_t best;          /* position of acc for argmax and argmin, -1: none yet */
+  int64_t best; /* position of acc for argmax and argmin, -1: none yet */
 } machine;
 
 static tn_status outside(machine *m, const tn_kparam *p, const tn_num *const *at, uint32_t rank) {
   char text[160] = "";
   size_t n = 0;
-  for (uint32_t j = 0; j < rank && n < sizeof text; j++) n += (size_t)snprintf(text + n, sizeof text - n, "%s%lld", j ? ", " : "", (long long)at[j]->i);
+  for (uint32_t j = 0; j < rank && n < sizeof text; j++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%lld", j ? ", " : "", (long long)at[j]->i);
   return tn_fail(m->d, TN_E_ARG, "kernel @%s, stage %u: %s[%s] is outside its memory", m->k->name, m->stage, p->name, text);
 }
 

@@ -1,21 +1,27 @@
 /* def_parse.c: reads the text of a definition; the exact inverse of def_text.c (grammar: docs/kir.md).
  *
- * Recursive descent over expressions with a depth limit; what a printer nests deeper it names ($n). Everything is built through the builders of
- * def.c, so equal parts become one node again and index arithmetic is folded. This file checks syntax, names and arity; types and axes are the
- * verifier's business. Ranges of symbols are set when all is read: set earlier they would simplify dims of the text itself. */
+ * Recursive descent over expressions with a depth limit; what a printer nests deeper it names ($n). Everything is built through the
+ * builders of def.c, so equal parts become one node again and index arithmetic is folded. This file checks syntax, names and arity; types
+ * and axes are the verifier's business. Ranges of symbols are set when all is read: set earlier they would simplify dims of the text
+ * itself. */
 #include <string.h>
 #include "kir/def.h"
 #include "kir/scan_int.h"
 
 enum { MAX_DEPTH = 64, MAX_NAMES = 1 << 20 };
 
-typedef struct sym_range { const char *name; int64_t lo, hi; } sym_range;
+typedef struct sym_range {
+  const char *name;
+  int64_t lo, hi;
+} sym_range;
 typedef struct parser {
   tn_kscan s;
   tn_dims *dims;
   tn_kdef *k;
-  tn_kx_id *name; uint32_t n_names, cap_names; /* $n */
-  sym_range *range; uint32_t n_range, cap_range;
+  tn_kx_id *name;
+  uint32_t n_names, cap_names; /* $n */
+  sym_range *range;
+  uint32_t n_range, cap_range;
   int depth;
 } parser;
 
@@ -236,8 +242,10 @@ static tn_status sym(parser *p) {
   TN_TRY(tn_ks_want(&p->s, '['));
   TN_TRY(tn_ks_i64(&p->s, "the lower end", &r.lo));
   TN_TRY(tn_ks_want(&p->s, ','));
-  if (tn_ks_take_word(&p->s, "inf")) r.hi = INT64_MAX;
-  else TN_TRY(tn_ks_i64(&p->s, "the upper end", &r.hi));
+  if (tn_ks_take_word(&p->s, "inf"))
+    r.hi = INT64_MAX;
+  else
+    TN_TRY(tn_ks_i64(&p->s, "the upper end", &r.hi));
   TN_TRY(tn_ks_want(&p->s, ']'));
   if (r.lo > r.hi) return tn_ks_fail(&p->s, at, "range of %.40s is empty: %lld > %lld", r.name, (long long)r.lo, (long long)r.hi);
   if (!TN_PUSH_ROOM(p->s.a, p->range, p->n_range, p->cap_range)) return tn_ks_nomem(&p->s);
@@ -341,9 +349,12 @@ static tn_status kernel(parser *p) {
   while (tn_ks_take_word(&p->s, "sym")) TN_TRY(sym(p));
   if (tn_ks_take_word(&p->s, "axis")) TN_TRY(axes(p));
   while (!tn_ks_take(&p->s, '}')) {
-    if (tn_ks_take(&p->s, '$')) TN_TRY(named(p));
-    else if (tn_ks_take(&p->s, '%')) TN_TRY(stage(p));
-    else return tn_ks_fail(&p->s, p->s.at, "expected '%%', '$' or '}'");
+    if (tn_ks_take(&p->s, '$'))
+      TN_TRY(named(p));
+    else if (tn_ks_take(&p->s, '%'))
+      TN_TRY(stage(p));
+    else
+      return tn_ks_fail(&p->s, p->s.at, "expected '%%', '$' or '}'");
   }
   if (tn_ks_peek(&p->s) >= 0) return tn_ks_fail(&p->s, p->s.at, "text after the kernel");
   for (uint32_t i = 0; i < p->n_range; i++) {

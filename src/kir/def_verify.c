@@ -2,10 +2,10 @@
  *
  * - names of axes and of parameters are unique; dims are known and not negative; read parameters come first and are only read;
  * - operands of a node are earlier nodes of the types its function takes; indices are i64, guards bool;
- * - a stage's value depends on its axes and, when it reduces, its reduction axes only. It reads earlier stages only, each at its own axes (which
- *   the first rule makes a subset of the reader's);
- * - a stored stage does not reduce (the reduction is a stage of its own), has its parameter's dtype, and every written parameter is stored to.
- * Values are not looked at: whether an index stays inside is the interpreter's business. */
+ * - a stage's value depends on its axes and, when it reduces, its reduction axes only. It reads earlier stages only, each at its own axes
+ * (which the first rule makes a subset of the reader's);
+ * - a stored stage does not reduce (the reduction is a stage of its own), has its parameter's dtype, and every written parameter is stored
+ * to. Values are not looked at: whether an index stays inside is the interpreter's business. */
 #include <string.h>
 #include "kir/def.h"
 
@@ -56,7 +56,8 @@ static tn_status check_load(checker *c, uint32_t at) {
   if (x->ref >= c->k->n_param) BAD(c, "node %u loads parameter %u of %u", at, x->ref, c->k->n_param);
   const tn_kparam *p = &c->k->param[x->ref];
   if (p->written) BAD(c, "node %u reads %s, which is written", at, p->name);
-  if (x->n_idx != p->rank || x->dtype != p->dtype) BAD(c, "load of %s: %u indices for rank %u, dtype %u", p->name, x->n_idx, p->rank, x->dtype);
+  if (x->n_idx != p->rank || x->dtype != p->dtype)
+    BAD(c, "load of %s: %u indices for rank %u, dtype %u", p->name, x->n_idx, p->rank, x->dtype);
   for (uint32_t j = 0; j < x->n_idx; j++) {
     TN_TRY(check_operand(c, at, x->idx[j]));
     if (type_of(c, x->idx[j]) != TN_I64) BAD(c, "load of %s: index %u is %s", p->name, j, tn_dtype_name(type_of(c, x->idx[j])));
@@ -80,7 +81,8 @@ static tn_status check_scalar(checker *c, uint32_t at) {
   if (first && type_of(c, x->arg[0]) != TN_BOOL) BAD(c, "node %u: the condition of select is %s", at, tn_dtype_name(type_of(c, x->arg[0])));
   if (!tn_scalar_accepts(op, t)) BAD(c, "node %u: %s does not take %s", at, tn_scalar_name(op), tn_dtype_name(t));
   for (int j = first; j < n; j++)
-    if (type_of(c, x->arg[j]) != t) BAD(c, "node %u: %s of %s and %s", at, tn_scalar_name(op), tn_dtype_name(t), tn_dtype_name(type_of(c, x->arg[j])));
+    if (type_of(c, x->arg[j]) != t)
+      BAD(c, "node %u: %s of %s and %s", at, tn_scalar_name(op), tn_dtype_name(t), tn_dtype_name(type_of(c, x->arg[j])));
   if (x->dtype != result) BAD(c, "node %u: %s yields %s", at, tn_scalar_name(op), tn_dtype_name(result));
   return TN_OK;
 }
@@ -153,7 +155,8 @@ static tn_status check_combiner(checker *c, uint32_t stage) {
   bool arg = f == TN_C_ARGMAX || f == TN_C_ARGMIN, logic = f == TN_C_ANY || f == TN_C_ALL, arithmetic = f == TN_C_SUM || f == TN_C_PROD;
   if ((logic && t != TN_BOOL) || (arithmetic && t == TN_BOOL)) BAD(c, "stage %u: %s of %s", stage, tn_combiner_name(f), tn_dtype_name(t));
   if (arg && s->n_red != 1) BAD(c, "stage %u: %s over %u axes", stage, tn_combiner_name(f), s->n_red);
-  if (s->dtype != (arg ? TN_I64 : t)) BAD(c, "stage %u: %s of %s is %s", stage, tn_combiner_name(f), tn_dtype_name(t), tn_dtype_name((tn_dtype)s->dtype));
+  if (s->dtype != (arg ? TN_I64 : t))
+    BAD(c, "stage %u: %s of %s is %s", stage, tn_combiner_name(f), tn_dtype_name(t), tn_dtype_name((tn_dtype)s->dtype));
   return TN_OK;
 }
 
@@ -162,7 +165,8 @@ static tn_status check_out(checker *c, uint32_t stage, uint32_t axes) {
   if ((uint32_t)s->out >= c->k->n_param || !c->k->param[s->out].written) BAD(c, "stage %u is stored to parameter %d", stage, s->out);
   const tn_kparam *p = &c->k->param[s->out];
   if (s->n_red) BAD(c, "stage %u reduces and is stored: store a stage that reads it", stage);
-  if (s->dtype != p->dtype) BAD(c, "stage %u is %s, %s is %s", stage, tn_dtype_name((tn_dtype)s->dtype), p->name, tn_dtype_name((tn_dtype)p->dtype));
+  if (s->dtype != p->dtype)
+    BAD(c, "stage %u is %s, %s is %s", stage, tn_dtype_name((tn_dtype)s->dtype), p->name, tn_dtype_name((tn_dtype)p->dtype));
   for (uint32_t j = 0; j < p->rank; j++) {
     tn_kx_id x = s->out_idx[j];
     if (x == 0 || x >= c->k->n_x || type_of(c, x) != TN_I64) BAD(c, "stage %u: index %u of %s is no index", stage, j, p->name);
@@ -176,7 +180,8 @@ static tn_status check_stage(checker *c, uint32_t stage) {
   const tn_kdef *k = c->k;
   const tn_kstage *s = &k->stage[stage];
   uint32_t axes = 0, all;
-  if (s->n_axis > TN_DEF_MAX_AXES || s->n_red > TN_DEF_MAX_AXES || s->dtype >= TN_N_DTYPES) BAD(c, "stage %u: %u axes, dtype %u", stage, s->n_axis, s->dtype);
+  if (s->n_axis > TN_DEF_MAX_AXES || s->n_red > TN_DEF_MAX_AXES || s->dtype >= TN_N_DTYPES)
+    BAD(c, "stage %u: %u axes, dtype %u", stage, s->n_axis, s->dtype);
   if (s->root == 0 || s->root >= k->n_x) BAD(c, "stage %u has no value", stage);
   TN_TRY(axis_bits(c, stage, s->axis, s->n_axis, &axes));
   all = axes;
@@ -186,8 +191,10 @@ static tn_status check_stage(checker *c, uint32_t stage) {
     while (!((c->deps[s->root] & ~all) >> a & 1)) a++;
     BAD(c, "stage %u (%s) depends on axis %s, which is not its own", stage, s->name, k->axis[a].name);
   }
-  if (s->n_red) TN_TRY(check_combiner(c, stage));
-  else if (s->dtype != type_of(c, s->root)) BAD(c, "stage %u is %s, its value %s", stage, tn_dtype_name((tn_dtype)s->dtype), tn_dtype_name(type_of(c, s->root)));
+  if (s->n_red)
+    TN_TRY(check_combiner(c, stage));
+  else if (s->dtype != type_of(c, s->root))
+    BAD(c, "stage %u is %s, its value %s", stage, tn_dtype_name((tn_dtype)s->dtype), tn_dtype_name(type_of(c, s->root)));
   if (s->out >= 0) TN_TRY(check_out(c, stage, axes));
   return check_reads(c, stage, s->root);
 }
@@ -200,8 +207,10 @@ tn_status tn_kdef_verify(tn_diag *d, const tn_kdef *k) {
   for (uint32_t i = 1; i < k->n_x && s == TN_OK; i++) s = check_node(&c, i);
   for (uint32_t i = 0; i < k->n_stage && s == TN_OK; i++) { /* before tn_kdef_deps, which follows them */
     uint32_t axes = 0;
-    if (k->stage[i].n_axis > TN_DEF_MAX_AXES) s = tn_fail(d, TN_E_VERIFY, "kernel @%s: stage %u has %u axes", k->name, i, k->stage[i].n_axis);
-    else s = axis_bits(&c, i, k->stage[i].axis, k->stage[i].n_axis, &axes);
+    if (k->stage[i].n_axis > TN_DEF_MAX_AXES)
+      s = tn_fail(d, TN_E_VERIFY, "kernel @%s: stage %u has %u axes", k->name, i, k->stage[i].n_axis);
+    else
+      s = axis_bits(&c, i, k->stage[i].axis, k->stage[i].n_axis, &axes);
   }
   if (s == TN_OK) tn_kdef_deps(k, c.deps);
   for (uint32_t i = 0; i < k->n_stage && s == TN_OK; i++) s = check_stage(&c, i);

@@ -131,8 +131,10 @@ void tn_ks_put_name(tn_str *o, const char *s) {
   }
   tn_str_put(o, "\"", 1);
   for (const char *c = s; *c; c++) {
-    if (*c == '"' || *c == '\\' || (unsigned char)*c < 32) tn_str_add(o, "\\%02x", (unsigned char)*c);
-    else tn_str_put(o, c, 1);
+    if (*c == '"' || *c == '\\' || (unsigned char)*c < 32)
+      tn_str_add(o, "\\%02x", (unsigned char)*c);
+    else
+      tn_str_put(o, c, 1);
   }
   tn_str_put(o, "\"", 1);
 }

@@ -1,10 +1,14 @@
-/* sched_parse.c: reads the text of a schedule; the exact inverse of sched.c. Parts stand in the order they are printed in. Names and counts come
- * from the definition; whether the schedule is legal is sched_verify.c's business. */
+/* sched_parse.c: reads the text of a schedule; the exact inverse of sched.c. Parts stand in the order they are printed in. Names and counts
+ * come from the definition; whether the schedule is legal is sched_verify.c's business. */
 #include <string.h>
 #include "kir/scan_int.h"
 #include "kir/sched.h"
 
-typedef struct parser { tn_kscan s; const tn_kdef *k; tn_ksched *r; } parser;
+typedef struct parser {
+  tn_kscan s;
+  const tn_kdef *k;
+  tn_ksched *r;
+} parser;
 
 static tn_status find_axis(parser *p, uint8_t *out) {
   const char *name;
@@ -75,9 +79,12 @@ static tn_status keeps(parser *p) {
     uint32_t v;
     TN_TRY(stage(p, &v));
     TN_TRY(tn_ks_want(&p->s, ':'));
-    if (tn_ks_take_word(&p->s, "reg")) p->r->keep[v] = TN_KEEP_REG;
-    else if (tn_ks_take_word(&p->s, "scratch")) p->r->keep[v] = TN_KEEP_SCRATCH;
-    else return tn_ks_fail(&p->s, p->s.at, "expected 'reg' or 'scratch'");
+    if (tn_ks_take_word(&p->s, "reg"))
+      p->r->keep[v] = TN_KEEP_REG;
+    else if (tn_ks_take_word(&p->s, "scratch"))
+      p->r->keep[v] = TN_KEEP_SCRATCH;
+    else
+      return tn_ks_fail(&p->s, p->s.at, "expected 'reg' or 'scratch'");
   } while (!at_end(p));
   return TN_OK;
 }

@@ -1,10 +1,10 @@
 /* sched_verify.c: is a schedule legal for its definition? What passes becomes a nest with the definition's values.
  *
- * Order of execution in a block: outer loops in their order; then, per shared step, the other loops in theirs. Inside a loop: stages that vary along
- * its reduction axes are computed (and kept in scratch) while reducing; then the reductions are finished; then the rest in the loop's order.
- * So a reader sees a kept stage when that comes earlier in this order, and where it can: a register only in its own loop, or anywhere after
- * it once every axis of the stage is fixed (a block or shared step of one position); scratch in later loops of the same block. Axes below
- * are those that are left after merging; axes of extent 1 do not count. */
+ * Order of execution in a block: outer loops in their order; then, per shared step, the other loops in theirs. Inside a loop: stages that
+ * vary along its reduction axes are computed (and kept in scratch) while reducing; then the reductions are finished; then the rest in the
+ * loop's order. So a reader sees a kept stage when that comes earlier in this order, and where it can: a register only in its own loop, or
+ * anywhere after it once every axis of the stage is fixed (a block or shared step of one position); scratch in later loops of the same
+ * block. Axes below are those that are left after merging; axes of extent 1 do not count. */
 #include <string.h>
 #include "kir/analyze.h"
 #include "kir/sched.h"
@@ -22,12 +22,17 @@ typedef struct checker {
   bool *mark;           /* [n_x] */
 } checker;
 
-#define BAD(c, ...) return tn_diag_while((c)->d, tn_fail((c)->d, TN_E_VERIFY, __VA_ARGS__), "verifying the schedule of kernel @%s", (c)->k->name)
+#define BAD(c, ...)                                                                                                                        \
+  return tn_diag_while((c)->d, tn_fail((c)->d, TN_E_VERIFY, __VA_ARGS__), "verifying the schedule of kernel @%s", (c)->k->name)
 
 static const char *name(const checker *c, uint32_t axis) { return c->k->axis[axis].name; }
 static bool has(uint32_t bits, int axis) { return axis >= 0 && (bits >> axis & 1); }
 static bool pow2(uint32_t v) { return v && !(v & (v - 1)); }
-static uint32_t lowest(uint32_t bits) { uint32_t a = 0; while (!(bits >> a & 1)) a++; return a; }
+static uint32_t lowest(uint32_t bits) {
+  uint32_t a = 0;
+  while (!(bits >> a & 1)) a++;
+  return a;
+}
 
 static tn_status check_axis(checker *c, uint32_t a, uint32_t *seen, const char *where) {
   if (a >= c->k->n_axis) BAD(c, "%s names axis %u of %u", where, a, c->k->n_axis);
@@ -68,7 +73,8 @@ static tn_status check_keeps(checker *c) {
   for (uint32_t s = 0; s < k->n_stage; s++) {
     uint8_t how = c->s->keep[s];
     if (how > TN_KEEP_OUT) BAD(c, "stage %u is kept in %u", s, how);
-    if ((how == TN_KEEP_OUT) != (k->stage[s].out >= 0)) BAD(c, "stage %u is %s", s, k->stage[s].out >= 0 ? "stored, not kept" : "not stored");
+    if ((how == TN_KEEP_OUT) != (k->stage[s].out >= 0))
+      BAD(c, "stage %u is %s", s, k->stage[s].out >= 0 ? "stored, not kept" : "not stored");
     if (how == TN_KEEP_INLINE && k->stage[s].n_red) BAD(c, "stage %u reduces and is not kept", s);
     if ((how == TN_KEEP_INLINE) != (c->loop_of[s] == 0)) BAD(c, "stage %u is %s", s, how ? "in no loop" : "in a loop and not kept");
   }
@@ -78,9 +84,11 @@ static tn_status check_keeps(checker *c) {
 /* ---- loops ---- */
 
 static tn_status check_tile(checker *c, const tn_kloop *L, uint32_t order, uint32_t red) {
-  if (L->v_axis < 0 ? L->lanes != 1 || L->nv != 1 || L->v_red : !has(L->v_red ? red : order, L->v_axis)) BAD(c, "vector axis %d is none of its loop's", L->v_axis);
+  if (L->v_axis < 0 ? L->lanes != 1 || L->nv != 1 || L->v_red : !has(L->v_red ? red : order, L->v_axis))
+    BAD(c, "vector axis %d is none of its loop's", L->v_axis);
   if (!pow2(L->lanes) || L->lanes > 64 || L->nv < 1) BAD(c, "vectors of %u lanes, %u at once", L->lanes, L->nv);
-  if (L->r_axis < 0 ? L->rows != 1 : L->r_axis == L->v_axis || !has(order, L->r_axis)) BAD(c, "row axis %d is none of its loop's", L->r_axis);
+  if (L->r_axis < 0 ? L->rows != 1 : L->r_axis == L->v_axis || !has(order, L->r_axis))
+    BAD(c, "row axis %d is none of its loop's", L->r_axis);
   if (L->rows < 1 || L->rows * L->nv > TN_LOOP_MAX_TILE) BAD(c, "a tile of %u rows and %u vectors", L->rows, L->nv);
   return TN_OK;
 }
@@ -88,12 +96,14 @@ static tn_status check_tile(checker *c, const tn_kloop *L, uint32_t order, uint3
 static tn_status check_loop(checker *c, uint32_t number) {
   const tn_kloop *L = &c->s->loop[number];
   uint32_t order = 0, red = 0, fixed = L->outer ? c->par1 : c->fixed;
-  if (L->n_stage == 0 || L->n_stage > TN_LOOP_MAX_STAGES || L->n_order > TN_DEF_MAX_AXES || L->n_red > TN_DEF_MAX_AXES) BAD(c, "loop %u is malformed", number);
+  if (L->n_stage == 0 || L->n_stage > TN_LOOP_MAX_STAGES || L->n_order > TN_DEF_MAX_AXES || L->n_red > TN_DEF_MAX_AXES)
+    BAD(c, "loop %u is malformed", number);
   for (uint32_t i = 0; i < L->n_order; i++) TN_TRY(check_axis(c, L->order[i], &order, "order"));
   for (uint32_t i = 0; i < L->n_red; i++) TN_TRY(check_axis(c, L->red[i], &red, "red"));
   if (order & (fixed | red)) BAD(c, "loop %u orders axis %s, which is fixed or reduced", number, name(c, lowest(order & (fixed | red))));
   TN_TRY(check_tile(c, L, order, red));
-  if (L->piece < 0 || (L->piece && (L->n_red == 0 || L->v_red))) BAD(c, "loop %u takes its reduction in pieces of %lld", number, (long long)L->piece);
+  if (L->piece < 0 || (L->piece && (L->n_red == 0 || L->v_red)))
+    BAD(c, "loop %u takes its reduction in pieces of %lld", number, (long long)L->piece);
   bool reduces = false;
   for (uint32_t pass = 0, place = 0; pass < 3; pass++) /* in the order of execution */
     for (uint32_t i = 0; i < L->n_stage; i++) {
@@ -106,14 +116,16 @@ static tn_status check_loop(checker *c, uint32_t number) {
       c->loop_of[s] = (uint8_t)(number + 1);
       c->rank[s] = (uint8_t)++place;
       reduces |= is_red;
-      if (axes & ~(order | fixed | (in_body ? red : 0))) BAD(c, "loop %u lacks axis %s of stage %u", number, name(c, lowest(axes & ~(order | fixed | (in_body ? red : 0)))), s);
+      if (axes & ~(order | fixed | (in_body ? red : 0)))
+        BAD(c, "loop %u lacks axis %s of stage %u", number, name(c, lowest(axes & ~(order | fixed | (in_body ? red : 0)))), s);
       if (is_red && tn_kan_red(c->an, s) != red) BAD(c, "loop %u does not reduce what stage %u reduces", number, s);
       bool arg = is_red && (c->k->stage[s].combiner == TN_C_ARGMAX || c->k->stage[s].combiner == TN_C_ARGMIN);
       if (L->piece && (arg || in_body)) BAD(c, "stage %u cannot be taken in pieces", s);
       if (in_body && c->s->keep[s] != TN_KEEP_SCRATCH) BAD(c, "stage %u varies along reduction axes and is not kept in scratch", s);
     }
   if (red && !reduces) BAD(c, "loop %u reduces nothing", number);
-  if (L->piece < 0 || (L->piece && (!red || L->v_red || L->v_axis < 0 || L->outer || c->s->n_loop != 1))) BAD(c, "loop %u cannot take its reduction in pieces", number);
+  if (L->piece < 0 || (L->piece && (!red || L->v_red || L->v_axis < 0 || L->outer || c->s->n_loop != 1)))
+    BAD(c, "loop %u cannot take its reduction in pieces", number);
   for (uint32_t i = 0; i < L->n_stage && L->piece; i++)
     if (c->k->stage[L->stage[i]].n_red ? c->k->stage[L->stage[i]].combiner != TN_C_SUM : (tn_kan_axes(c->an, L->stage[i]) & red) != 0)
       BAD(c, "stage %u does not go with pieces of the reduction", L->stage[i]);
@@ -158,11 +170,14 @@ static tn_status check_reads(checker *c, uint32_t reader) {
     uint8_t how = c->s->keep[s];
     if (!c->reads[s] || how == TN_KEEP_INLINE) continue;
     bool same = c->loop_of[s] == c->loop_of[reader], outer = c->s->loop[c->loop_of[s] - 1].outer;
-    if (same ? c->rank[s] >= c->rank[reader] : !before(c, s, reader)) BAD(c, "stage %u is computed after stage %u, which reads it", s, reader);
-    if (same && c->k->stage[s].n_red && c->k->stage[reader].n_red) BAD(c, "stages %u and %u reduce in one loop, and one reads the other", s, reader);
+    if (same ? c->rank[s] >= c->rank[reader] : !before(c, s, reader))
+      BAD(c, "stage %u is computed after stage %u, which reads it", s, reader);
+    if (same && c->k->stage[s].n_red && c->k->stage[reader].n_red)
+      BAD(c, "stages %u and %u reduce in one loop, and one reads the other", s, reader);
     if (same || how == TN_KEEP_SCRATCH) continue;
     if (how == TN_KEEP_OUT) BAD(c, "stage %u is stored in one loop and read by stage %u in another", s, reader);
-    if (c->s->loop[c->loop_of[s] - 1].piece || (tn_kan_axes(c->an, s) & ~(outer ? c->par1 : c->fixed))) BAD(c, "stage %u is in a register and read by stage %u in another loop", s, reader);
+    if (c->s->loop[c->loop_of[s] - 1].piece || (tn_kan_axes(c->an, s) & ~(outer ? c->par1 : c->fixed)))
+      BAD(c, "stage %u is in a register and read by stage %u in another loop", s, reader);
   }
   return TN_OK;
 }
@@ -177,10 +192,12 @@ static tn_status check_pack(checker *c, uint32_t p) {
     if (k->x[i].op == TN_KX_LOAD && k->x[i].ref == p) x = i, n++;
   const tn_lin *l = &c->an->load[x];
   if (!k->param[p].frozen) BAD(c, "%s is packed but no weight", k->param[p].name);
-  if (n != 1 || l->n_opq || l->base != 0 || k->x[x].guard) BAD(c, "%s is packed: %u loads, or a load at no plain place", k->param[p].name, n);
+  if (n != 1 || l->n_opq || l->base != 0 || k->x[x].guard)
+    BAD(c, "%s is packed: %u loads, or a load at no plain place", k->param[p].name, n);
   uint32_t deps = tn_kan_deps(c->an, x);
   for (uint32_t a = 0; a < k->n_axis; a++)
-    if ((deps >> a & 1) && !tn_dim_is_const(c->an->extent[a])) BAD(c, "%s is packed along %s, whose size is not known", k->param[p].name, name(c, a));
+    if ((deps >> a & 1) && !tn_dim_is_const(c->an->extent[a]))
+      BAD(c, "%s is packed along %s, whose size is not known", k->param[p].name, name(c, a));
   for (uint32_t s = 0; s < k->n_stage; s++) {
     memset(c->mark, 0, k->n_x * sizeof *c->mark);
     memset(c->reads, 0, k->n_stage * sizeof *c->reads);
@@ -205,9 +222,11 @@ static tn_status check_pack(checker *c, uint32_t p) {
     if (here && (!has(deps, L->v_axis) || L->v_red || !k->stage[s].n_red || has(deps, L->r_axis)))
       BAD(c, "%s is packed, but stage %u does not read it in panels", k->param[p].name, s);
     for (uint32_t i = 0; here && i < c->s->n_par; i++)
-      if (c->s->par[i].axis == L->v_axis && c->s->par[i].block % ((int64_t)L->lanes * L->nv)) BAD(c, "%s is packed, and blocks of %s cut its panels", k->param[p].name, name(c, c->s->par[i].axis));
+      if (c->s->par[i].axis == L->v_axis && c->s->par[i].block % ((int64_t)L->lanes * L->nv))
+        BAD(c, "%s is packed, and blocks of %s cut its panels", k->param[p].name, name(c, c->s->par[i].axis));
     for (uint32_t i = 0; here && i < c->s->n_share; i++)
-      if (c->s->share[i].axis == L->v_axis) BAD(c, "%s is packed, and steps of %s cut its panels", k->param[p].name, name(c, c->s->share[i].axis));
+      if (c->s->share[i].axis == L->v_axis)
+        BAD(c, "%s is packed, and steps of %s cut its panels", k->param[p].name, name(c, c->s->share[i].axis));
   }
   return TN_OK;
 }
@@ -221,7 +240,8 @@ static tn_status check(checker *c) {
   c->reads = TN_NEW(&c->a, bool, n + 1);
   c->mark = TN_NEW(&c->a, bool, c->k->n_x);
   if (!c->loop_of || !c->rank || !c->reads || !c->mark) return tn_fail(c->d, TN_E_NOMEM, "tables to verify a schedule");
-  if (s->n_merge > TN_DEF_MAX_AXES || s->n_loop > n + 1 || s->grain < 1) BAD(c, "%u merges, %u loops, grain %lld", s->n_merge, s->n_loop, (long long)s->grain);
+  if (s->n_merge > TN_DEF_MAX_AXES || s->n_loop > n + 1 || s->grain < 1)
+    BAD(c, "%u merges, %u loops, grain %lld", s->n_merge, s->n_loop, (long long)s->grain);
   TN_TRY(check_merges(c));
   TN_TRY(check_cuts(c, s->par, s->n_par, "par", &c->par1));
   c->fixed = c->par1;

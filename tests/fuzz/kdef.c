@@ -1,8 +1,8 @@
 /* Kernel text, and behind a line that starts with "sched " the text of a schedule for it.
  *
- * Definition: parse -> print -> parse -> print is the identity; what verifies can be interpreted. Schedule: the same for its text; what verifies
- * becomes a nest that verifies, and the nest's values are the definition's. Whatever the bytes are, and whichever allocation fails, nothing may
- * crash, hang or leak. */
+ * Definition: parse -> print -> parse -> print is the identity; what verifies can be interpreted. Schedule: the same for its text; what
+ * verifies becomes a nest that verifies, and the nest's values are the definition's. Whatever the bytes are, and whichever allocation
+ * fails, nothing may crash, hang or leak. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,11 @@ static void check_text(const tn_kdef *k) {
 
 /* ---- values ---- */
 enum { MAX_PARAMS = 16, MAX_ELEMS = 1 << 14, MAX_SYMS = 8 };
-typedef struct values { int64_t sym[MAX_SYMS], elems[MAX_PARAMS]; void *ptr[MAX_PARAMS]; double *mem; } values;
+typedef struct values {
+  int64_t sym[MAX_SYMS], elems[MAX_PARAMS];
+  void *ptr[MAX_PARAMS];
+  double *mem;
+} values;
 
 static bool value_of(const tn_kdef *k, tn_dim d, const values *v, int64_t *out) { return tn_dim_eval(k->dims, d, v->sym, out) == TN_OK; }
 
@@ -60,7 +64,9 @@ static bool small(const tn_kdef *k, values *v) {
     int64_t n = 1, last = 0;
     for (uint32_t j = 0; j < k->param[p].rank; j++) {
       int64_t d, s;
-      if (!value_of(k, k->param[p].dim[j], v, &d) || !value_of(k, k->param[p].stride[j], v, &s) || d < 0 || d > MAX_ELEMS || s < 0 || s > MAX_ELEMS) return false;
+      if (!value_of(k, k->param[p].dim[j], v, &d) || !value_of(k, k->param[p].stride[j], v, &s) || d < 0 || d > MAX_ELEMS || s < 0 ||
+          s > MAX_ELEMS)
+        return false;
       n = d ? n : 0;
       last += d ? (d - 1) * s : 0;
     }
@@ -77,7 +83,8 @@ static bool make_memory(const tn_kdef *k, values *v) {
     v->ptr[p] = v->mem + (size_t)p * (MAX_ELEMS + 64);
     tn_dtype t = (tn_dtype)k->param[p].dtype;
     for (int64_t i = 0; i < v->elems[p] && !k->param[p].written; i++) {
-      tn_num x = tn_dtype_is_float(t) ? (tn_num){.f = (double)((i * 37 + p * 11) % 23) / 8 - 1} : (tn_num){.i = t == TN_BOOL ? i & 1 : i % 3};
+      tn_num x =
+          tn_dtype_is_float(t) ? (tn_num){.f = (double)((i * 37 + p * 11) % 23) / 8 - 1} : (tn_num){.i = t == TN_BOOL ? i & 1 : i % 3};
       tn_num_store(t, (char *)v->ptr[p] + i * (int64_t)tn_dtype_size(t), x);
     }
   }
@@ -108,8 +115,9 @@ static bool orderly(const tn_kdef *k) {
     if (x->dtype == TN_F16 || x->dtype == TN_BF16) return false;
     if (x->op != TN_KX_SCALAR) continue;
     tn_dtype t = (tn_dtype)k->x[x->arg[x->sop == TN_S_SELECT]].dtype;
-    bool steps = x->sop == TN_S_FLOOR || x->sop == TN_S_CEIL || x->sop == TN_S_ROUND || x->sop == TN_S_TRUNC || x->sop == TN_S_SIGN || x->sop == TN_S_FLOORDIV ||
-                 x->sop == TN_S_REMAINDER || x->sop == TN_S_FMOD || x->sop == TN_S_TRUNCDIV || tn_scalar_is_bool((tn_scalar_op)x->sop);
+    bool steps = x->sop == TN_S_FLOOR || x->sop == TN_S_CEIL || x->sop == TN_S_ROUND || x->sop == TN_S_TRUNC || x->sop == TN_S_SIGN ||
+                 x->sop == TN_S_FLOORDIV || x->sop == TN_S_REMAINDER || x->sop == TN_S_FMOD || x->sop == TN_S_TRUNCDIV ||
+                 tn_scalar_is_bool((tn_scalar_op)x->sop);
     if (tn_dtype_is_float(t) && steps) return false;
   }
   return true;
@@ -121,9 +129,13 @@ static void compare(const tn_kdef *k, const values *a, const values *b, const ch
     tn_dtype t = (tn_dtype)k->param[p].dtype;
     if (!k->param[p].written) continue;
     for (int64_t i = 0; i < a->elems[p]; i++) {
-      tn_num x = tn_num_load(t, (char *)a->ptr[p] + i * (int64_t)tn_dtype_size(t)), y = tn_num_load(t, (char *)b->ptr[p] + i * (int64_t)tn_dtype_size(t));
-      bool same = tn_dtype_is_float(t) ? (isnan(x.f) && isnan(y.f)) || x.f == y.f || fabs(x.f - y.f) <= 1e-3 * (1 + fabs(x.f)) || fabs(x.f) > 1e6 : x.i == y.i;
-      snprintf(d.text, sizeof d.text, "%s[%lld] is %g, wanted %g", k->param[p].name, (long long)i, tn_dtype_is_float(t) ? y.f : (double)y.i, tn_dtype_is_float(t) ? x.f : (double)x.i);
+      tn_num x = tn_num_load(t, (char *)a->ptr[p] + i * (int64_t)tn_dtype_size(t)),
+             y = tn_num_load(t, (char *)b->ptr[p] + i * (int64_t)tn_dtype_size(t));
+      bool same = tn_dtype_is_float(t)
+                      ? (isnan(x.f) && isnan(y.f)) || x.f == y.f || fabs(x.f - y.f) <= 1e-3 * (1 + fabs(x.f)) || fabs(x.f) > 1e6
+                      : x.i == y.i;
+      snprintf(d.text, sizeof d.text, "%s[%lld] is %g, wanted %g", k->param[p].name, (long long)i, tn_dtype_is_float(t) ? y.f : (double)y.i,
+               tn_dtype_is_float(t) ? x.f : (double)x.i);
       check(same, "nest and definition differ", &d, text);
     }
   }

@@ -1,12 +1,18 @@
-/* The table of fused bodies: every kind of body that passes.h allows, at sizes where vectors, tiles and blocks end badly, constant and symbolic,
- * in several memory layouts. Bodies are written with the builders of the decompositions; a failing case prints its graph as text. */
+/* The table of fused bodies: every kind of body that passes.h allows, at sizes where vectors, tiles and blocks end badly, constant and
+ * symbolic, in several memory layouts. Bodies are written with the builders of the decompositions; a failing case prints its graph as text.
+ */
 #include "generated.h"
 #include "ops/aten_int.h"
 
 /* ---- a body under construction ---- */
 typedef struct world {
-  tn_arena a; tn_dims *dims; tn_diag d; tn_decomp_ctx c;
-  const char *filter; uint32_t part, parts, *n_cases; int failures;
+  tn_arena a;
+  tn_dims *dims;
+  tn_diag d;
+  tn_decomp_ctx c;
+  const char *filter;
+  uint32_t part, parts, *n_cases;
+  int failures;
 } world;
 typedef void (*body_fn)(world *w, const int64_t *p);
 #define C (&w->c)
@@ -32,7 +38,9 @@ static tn_ref o2(world *w, tn_op op, tn_ref a, tn_ref b) { return tn_b_2(C, op, 
 static tn_ref add(world *w, tn_ref a, tn_ref b) { return o2(w, TN_OP_ADD, a, b); }
 static tn_ref mul(world *w, tn_ref a, tn_ref b) { return o2(w, TN_OP_MUL, a, b); }
 static tn_ref relu(world *w, tn_ref a) { return o1(w, TN_OP_RELU, a); }
-static tn_ref gelu(world *w, tn_ref a) { return mul(w, tn_b_muln(C, a, 0.5), tn_b_addn(C, o1(w, TN_OP_ERF, tn_b_muln(C, a, 0.70710678)), 1)); }
+static tn_ref gelu(world *w, tn_ref a) {
+  return mul(w, tn_b_muln(C, a, 0.5), tn_b_addn(C, o1(w, TN_OP_ERF, tn_b_muln(C, a, 0.70710678)), 1));
+}
 static tn_ref red(world *w, tn_combiner k, tn_ref a, int axis, bool keep) { return tn_b_reduce1(C, k, a, axis, keep); }
 static tn_ref shape(world *w, tn_ref a, const int64_t *dim, uint32_t n) {
   tn_dim d[TN_MAX_RANK];
@@ -41,7 +49,12 @@ static tn_ref shape(world *w, tn_ref a, const int64_t *dim, uint32_t n) {
 }
 
 /* ---- running ---- */
-typedef struct options { gen_layout in, out; int64_t index_max; bool positive, special, outside; double loose; } options;
+typedef struct options {
+  gen_layout in, out;
+  int64_t index_max;
+  bool positive, special, outside;
+  double loose;
+} options;
 
 static const int64_t one_symbol[] = {1, 7, 16, 33, 130, 0};
 static const int64_t two_symbols[] = {1, 1, 7, 17, 33, 8, 40, 96};
@@ -54,7 +67,8 @@ static uint32_t mutations(void) {
 static void run_with(world *w, const char *name, body_fn f, const int64_t *p, uint32_t n_p, options o) {
   char full[160];
   int at = snprintf(full, sizeof full, "%s", name);
-  for (uint32_t i = 0; i < n_p && at < 120; i++) at += snprintf(full + at, sizeof full - (size_t)at, "%c%lld", i ? ',' : ' ', (long long)p[i]);
+  for (uint32_t i = 0; i < n_p && at < 120; i++)
+    at += snprintf(full + at, sizeof full - (size_t)at, "%c%lld", i ? ',' : ' ', (long long)p[i]);
   if (o.in || o.out) snprintf(full + at, sizeof full - (size_t)at, " layout %d-%d", o.in, o.out);
   if (w->filter && !strstr(full, w->filter)) return;
   if ((*w->n_cases)++ % w->parts != w->part) return;
@@ -65,8 +79,20 @@ static void run_with(world *w, const char *name, body_fn f, const int64_t *p, ui
   if (!w->dims || tn_graph_create(&w->a, w->dims, "body", &w->c.g) != TN_OK) exit(2);
   f(w, p);
   uint32_t n_sym = tn_dims_n_syms(w->dims);
-  gen_case g = {.a = &w->a, .dims = w->dims, .d = &w->d, .g = w->c.g, .name = full, .in = o.in, .out = o.out, .n_sym = n_sym, .index_max = o.index_max,
-                .positive = o.positive, .special = o.special, .outside = o.outside, .loose = o.loose, .mutations = mutations()};
+  gen_case g = {.a = &w->a,
+                .dims = w->dims,
+                .d = &w->d,
+                .g = w->c.g,
+                .name = full,
+                .in = o.in,
+                .out = o.out,
+                .n_sym = n_sym,
+                .index_max = o.index_max,
+                .positive = o.positive,
+                .special = o.special,
+                .outside = o.outside,
+                .loose = o.loose,
+                .mutations = mutations()};
   g.sym = n_sym == 2 ? two_symbols : one_symbol;
   g.n_rounds = n_sym == 2 ? 4 : n_sym == 1 ? 6 : 0;
   bool ok = w->c.st == TN_OK;
@@ -79,10 +105,14 @@ static void run_with(world *w, const char *name, body_fn f, const int64_t *p, ui
   tn_dims_destroy(w->dims);
 }
 #define RUN(f, opts, ...) run_with(w, #f, f, DIMS(__VA_ARGS__), opts)
-#define PLAIN (options){0}
+#define PLAIN                                                                                                                              \
+  (options) { 0 }
 
 /* ---- pointwise ---- */
-static void chain(world *w, const int64_t *p) { tn_ref x = IN(TN_F32, p[0]), y = IN(TN_F32, p[0]); RET(w, relu(w, add(w, mul(w, x, y), x))); }
+static void chain(world *w, const int64_t *p) {
+  tn_ref x = IN(TN_F32, p[0]), y = IN(TN_F32, p[0]);
+  RET(w, relu(w, add(w, mul(w, x, y), x)));
+}
 static void broadcasts(world *w, const int64_t *p) {
   tn_ref x = IN(TN_F32, p[0], p[1]), row = IN(TN_F32, p[1]), col = IN(TN_F32, p[0], 1), s = IN(TN_F32, 1);
   RET(w, add(w, mul(w, add(w, x, row), col), s));
@@ -97,11 +127,15 @@ static void deep(world *w, const int64_t *p) { /* five dims, middle ones broadca
   RET(w, mul(w, z, z));
 }
 static void maths(world *w, const int64_t *p) {
-  static const tn_op ops[] = {TN_OP_EXP, TN_OP_LOG, TN_OP_TANH, TN_OP_ERF, TN_OP_SIGMOID, TN_OP_SIN, TN_OP_COS, TN_OP_SQRT, TN_OP_RSQRT, TN_OP_FLOOR, TN_OP_ROUND};
+  static const tn_op ops[] = {TN_OP_EXP, TN_OP_LOG,  TN_OP_TANH,  TN_OP_ERF,   TN_OP_SIGMOID, TN_OP_SIN,
+                              TN_OP_COS, TN_OP_SQRT, TN_OP_RSQRT, TN_OP_FLOOR, TN_OP_ROUND};
   tn_ref x = IN((tn_dtype)p[1], p[0]);
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) RET(w, o1(w, ops[i], x));
 }
-static void geluy(world *w, const int64_t *p) { tn_ref x = IN((tn_dtype)p[1], p[0]); RET(w, gelu(w, x)); }
+static void geluy(world *w, const int64_t *p) {
+  tn_ref x = IN((tn_dtype)p[1], p[0]);
+  RET(w, gelu(w, x));
+}
 static void choices(world *w, const int64_t *p) {
   tn_dtype t = (tn_dtype)p[1];
   tn_ref x = IN(t, p[0]), y = IN(t, p[0]), c = o2(w, TN_OP_LT, x, y);
@@ -230,7 +264,8 @@ static void reduced(world *w, const int64_t *p) { /* p: combiner, axes as bits, 
   tn_dtype t = (tn_dtype)p[2];
   tn_ref x = IN(t, p[3], p[4], p[5]);
   int axes[3], n = 0;
-  for (int i = 0; i < 3; i++) if (p[1] >> i & 1) axes[n++] = i;
+  for (int i = 0; i < 3; i++)
+    if (p[1] >> i & 1) axes[n++] = i;
   if (t == TN_F32 && p[0] != TN_C_ARGMAX && p[0] != TN_C_ARGMIN) x = tn_b_addn(C, x, 0.25);
   RET(w, tn_b_reduce(C, (tn_combiner)p[0], x, axes, n, false));
 }
@@ -309,7 +344,9 @@ static void matmul(world *w, const int64_t *p) { /* p: M N K, transposed left, r
   snprintf(l, sizeof l, "%s,%s->ij", p[3] ? "ki" : "ik", p[4] ? "jk" : "kj");
   RET(w, tn_b_contract(C, l, a, b));
 }
-static void batched(world *w, const int64_t *p) { RET(w, tn_b_contract(C, "bik,bjk->bij", IN(TN_F32, p[0], p[1], p[3]), IN(TN_F32, p[0], p[2], p[3]))); }
+static void batched(world *w, const int64_t *p) {
+  RET(w, tn_b_contract(C, "bik,bjk->bij", IN(TN_F32, p[0], p[1], p[3]), IN(TN_F32, p[0], p[2], p[3])));
+}
 static void batched_turned(world *w, const int64_t *p) { /* heads in the middle on both sides */
   tn_ref a = tn_b_swap(C, IN(TN_F32, p[0], p[1], 3, p[3]), 1, 2), b = tn_b_swap(C, IN(TN_F32, p[0], p[2], 3, p[3]), 1, 2);
   RET(w, tn_b_muln(C, tn_b_contract(C, "bhik,bhjk->bhij", a, b), 0.125));
@@ -318,7 +355,9 @@ static void linear(world *w, const int64_t *p) { /* p: M N K, weight stored [N, 
   tn_ref x = IN(TN_F32, p[0], p[2]), k = p[3] ? WEIGHT(TN_F32, p[1], p[2]) : IN(TN_F32, p[1], p[2]), b = WEIGHT(TN_F32, p[1]);
   RET(w, gelu(w, add(w, tn_b_contract(C, "ik,jk->ij", x, k), b)));
 }
-static void linear_kn(world *w, const int64_t *p) { RET(w, relu(w, tn_b_contract(C, "ik,kj->ij", IN(TN_F32, p[0], p[2]), WEIGHT(TN_F32, p[2], p[1])))); }
+static void linear_kn(world *w, const int64_t *p) {
+  RET(w, relu(w, tn_b_contract(C, "ik,kj->ij", IN(TN_F32, p[0], p[2]), WEIGHT(TN_F32, p[2], p[1]))));
+}
 static void linear3(world *w, const int64_t *p) { /* [B, S, K], residual, heads split and turned behind it */
   tn_ref x = IN(TN_F32, 2, p[0], p[2]), k = WEIGHT(TN_F32, 4 * p[1], p[2]), b = WEIGHT(TN_F32, 4 * p[1]), r = IN(TN_F32, 2, p[0], 4 * p[1]);
   tn_ref y = add(w, add(w, tn_b_contract(C, "bik,jk->bij", x, k), b), r);
@@ -332,21 +371,31 @@ static void dot(world *w, const int64_t *p) { RET(w, tn_b_contract(C, "i,i->", I
 static void matvec(world *w, const int64_t *p) { RET(w, tn_b_contract(C, "ij,j->i", IN(TN_F32, p[0], p[1]), IN(TN_F32, p[1]))); }
 static void vecmat(world *w, const int64_t *p) { RET(w, tn_b_contract(C, "j,ji->i", IN(TN_F32, p[1]), IN(TN_F32, p[1], p[0]))); }
 static void outer(world *w, const int64_t *p) { RET(w, tn_b_contract(C, "i,j->ij", IN(TN_F32, p[0]), IN(TN_F32, p[1]))); }
-static void two_sums(world *w, const int64_t *p) { RET(w, tn_b_contract(C, "aibk,jbk->iaj", IN(TN_F32, p[0], p[1], 3, p[2]), IN(TN_F32, 5, 3, p[2]))); }
-static void int_matmul(world *w, const int64_t *p) { RET(w, tn_b_contract(C, "ik,kj->ij", IN(TN_I32, p[0], p[2]), IN(TN_I32, p[2], p[1]))); }
-static void f64_matmul(world *w, const int64_t *p) { RET(w, tn_b_contract(C, "ik,kj->ij", IN(TN_F64, p[0], p[2]), IN(TN_F64, p[2], p[1]))); }
+static void two_sums(world *w, const int64_t *p) {
+  RET(w, tn_b_contract(C, "aibk,jbk->iaj", IN(TN_F32, p[0], p[1], 3, p[2]), IN(TN_F32, 5, 3, p[2])));
+}
+static void int_matmul(world *w, const int64_t *p) {
+  RET(w, tn_b_contract(C, "ik,kj->ij", IN(TN_I32, p[0], p[2]), IN(TN_I32, p[2], p[1])));
+}
+static void f64_matmul(world *w, const int64_t *p) {
+  RET(w, tn_b_contract(C, "ik,kj->ij", IN(TN_F64, p[0], p[2]), IN(TN_F64, p[2], p[1])));
+}
 
 /* ---- convolutions and windows ---- */
-typedef struct geometry { int64_t n, stride[3], pad[6], dilation[3], groups, extra[3]; } geometry;
+typedef struct geometry {
+  int64_t n, stride[3], pad[6], dilation[3], groups, extra[3];
+} geometry;
 static tn_ref conv(world *w, tn_op op, tn_ref x, tn_ref k, geometry g) {
   tn_ref in[2] = {x, k};
   tn_attr at[5] = {tn_mk_dims(w->c.g, "stride", g.stride, (uint32_t)g.n), tn_mk_dims(w->c.g, "padding", g.pad, 2 * (uint32_t)g.n),
-                   tn_mk_dims(w->c.g, "dilation", g.dilation, (uint32_t)g.n), tn_mk_int("groups", g.groups), tn_mk_dims(w->c.g, "output_padding", g.extra, (uint32_t)g.n)};
+                   tn_mk_dims(w->c.g, "dilation", g.dilation, (uint32_t)g.n), tn_mk_int("groups", g.groups),
+                   tn_mk_dims(w->c.g, "output_padding", g.extra, (uint32_t)g.n)};
   return tn_b_op(C, op, in, 2, at, op == TN_OP_CONVT ? 5 : 4);
 }
 /* p: N C H W, O, kernel, stride, pad, dilation, groups, frozen */
 static void conv2d(world *w, const int64_t *p) {
-  tn_ref x = IN(TN_F32, p[0], p[1], p[2], p[3]), k = input(w, TN_F32, p[10] ? TN_ORIGIN_PARAM : TN_ORIGIN_INPUT, DIMS(p[4], p[1] / p[9], p[5], p[5]));
+  tn_ref x = IN(TN_F32, p[0], p[1], p[2], p[3]),
+         k = input(w, TN_F32, p[10] ? TN_ORIGIN_PARAM : TN_ORIGIN_INPUT, DIMS(p[4], p[1] / p[9], p[5], p[5]));
   tn_ref y = conv(w, TN_OP_CONV, x, k, (geometry){2, {p[6], p[6]}, {p[7], p[7], p[7], p[7]}, {p[8], p[8]}, p[9], {0}});
   RET(w, relu(w, add(w, y, tn_b_along(C, IN(TN_F32, p[4]), 1, 4))));
 }
@@ -357,11 +406,13 @@ static void conv2d_add(world *w, const int64_t *p) { /* batch norm's scale and s
   RET(w, relu(w, add(w, add(w, mul(w, y, s), b), r)));
 }
 static void conv1d(world *w, const int64_t *p) { /* uneven padding */
-  tn_ref y = conv(w, TN_OP_CONV, IN(TN_F32, p[0], p[1], p[2]), WEIGHT(TN_F32, p[3], p[1], p[4]), (geometry){1, {p[5]}, {p[4] - 1, 0}, {1}, 1, {0}});
+  tn_ref y = conv(w, TN_OP_CONV, IN(TN_F32, p[0], p[1], p[2]), WEIGHT(TN_F32, p[3], p[1], p[4]),
+                  (geometry){1, {p[5]}, {p[4] - 1, 0}, {1}, 1, {0}});
   RET(w, gelu(w, y));
 }
 static void conv3d(world *w, const int64_t *p) {
-  RET(w, conv(w, TN_OP_CONV, IN(TN_F32, 1, p[0], 3, p[1], p[2]), IN(TN_F32, 5, p[0], 2, 3, 3), (geometry){3, {1, 1, 2}, {0, 1, 1, 1, 0, 0}, {1, 1, 1}, 1, {0}}));
+  RET(w, conv(w, TN_OP_CONV, IN(TN_F32, 1, p[0], 3, p[1], p[2]), IN(TN_F32, 5, p[0], 2, 3, 3),
+              (geometry){3, {1, 1, 2}, {0, 1, 1, 1, 0, 0}, {1, 1, 1}, 1, {0}}));
 }
 /* p: C H, O per group, kernel, stride, pad, extra, groups */
 static void convt(world *w, const int64_t *p) {
@@ -393,14 +444,17 @@ static void attention(world *w, const int64_t *p) { /* p: heads, queries, keys, 
   RET(w, tn_b_contract(C, "hij,hjd->hid", tn_b_softmax(C, s, 2, p[4] == 2), v));
 }
 static void attention_turned(world *w, const int64_t *p) { /* [B, S, H, D] views, causal */
-  tn_ref q = tn_b_swap(C, IN(TN_F32, 2, p[0], 3, p[1]), 1, 2), k = tn_b_swap(C, IN(TN_F32, 2, p[0], 3, p[1]), 1, 2), v = tn_b_swap(C, IN(TN_F32, 2, p[0], 3, p[1]), 1, 2);
+  tn_ref q = tn_b_swap(C, IN(TN_F32, 2, p[0], 3, p[1]), 1, 2), k = tn_b_swap(C, IN(TN_F32, 2, p[0], 3, p[1]), 1, 2),
+         v = tn_b_swap(C, IN(TN_F32, 2, p[0], 3, p[1]), 1, 2);
   tn_ref i = tn_b_unsq(C, tn_b_iota(C, D(w, p[0]), TN_I64), 1), j = tn_b_iota(C, D(w, p[0]), TN_I64);
-  tn_ref s = tn_b_sel(C, o2(w, TN_OP_GE, i, j), tn_b_muln(C, tn_b_contract(C, "bhid,bhjd->bhij", q, k), 0.3), tn_b_num(C, -INFINITY, TN_F32));
+  tn_ref s =
+      tn_b_sel(C, o2(w, TN_OP_GE, i, j), tn_b_muln(C, tn_b_contract(C, "bhid,bhjd->bhij", q, k), 0.3), tn_b_num(C, -INFINITY, TN_F32));
   RET(w, tn_b_swap(C, tn_b_contract(C, "bhij,bhjd->bhid", tn_b_softmax(C, s, 3, false), v), 1, 2));
 }
 
 static void attention_shared(world *w, const int64_t *p) { /* two query heads share each key head; key mask; p: queries, keys, width */
-  tn_ref q = IN(TN_F32, 2, 3, 2, p[0], p[2]), k = IN(TN_F32, 2, 3, p[1], p[2]), v = IN(TN_F32, 2, 3, p[1], p[2]), m = IN(TN_BOOL, 2, 1, 1, 1, p[1]);
+  tn_ref q = IN(TN_F32, 2, 3, 2, p[0], p[2]), k = IN(TN_F32, 2, 3, p[1], p[2]), v = IN(TN_F32, 2, 3, p[1], p[2]),
+         m = IN(TN_BOOL, 2, 1, 1, 1, p[1]);
   tn_ref s = tn_b_sel(C, m, tn_b_contract(C, "bhgid,bhjd->bhgij", q, k), tn_b_num(C, -1e9, TN_F32));
   RET(w, tn_b_contract(C, "bhgij,bhjd->bhgid", tn_b_softmax(C, s, 4, false), v));
 }
@@ -424,7 +478,8 @@ static void table_pointwise(world *w) {
     RUN(turned, PLAIN, q[0], q[1]);
     RUN(copied, PLAIN, q[0], q[1], i % 2 ? TN_F32 : TN_BF16);
     if (i == 3 || i == 5 || i == 9)
-      for (int l = 1; l < N_LAYOUTS * N_LAYOUTS; l++) RUN(broadcasts, lay((gen_layout)(l % N_LAYOUTS), (gen_layout)(l / N_LAYOUTS)), q[0], q[1]);
+      for (int l = 1; l < N_LAYOUTS * N_LAYOUTS; l++)
+        RUN(broadcasts, lay((gen_layout)(l % N_LAYOUTS), (gen_layout)(l / N_LAYOUTS)), q[0], q[1]);
     RUN(positions, PLAIN, q[0], q[1]);
     RUN(flipped, PLAIN, q[0], q[1]);
     RUN(padded, PLAIN, q[0], q[1]);
@@ -478,7 +533,8 @@ static void table_pointwise(world *w) {
 }
 
 static void table_reductions(world *w) {
-  static const int64_t shapes[][3] = {{1, 1, 1}, {3, 5, 7}, {2, 17, 16}, {9, 1, 33}, {4, 64, 65}, {20, 30, 130}, {3, 0, 5}, {S0, 3, 17}, {2, 5, S0}, {3, S0, S1}};
+  static const int64_t shapes[][3] = {{1, 1, 1},     {3, 5, 7}, {2, 17, 16}, {9, 1, 33}, {4, 64, 65},
+                                      {20, 30, 130}, {3, 0, 5}, {S0, 3, 17}, {2, 5, S0}, {3, S0, S1}};
   static const int64_t axes[] = {4, 1, 2, 7, 6, 3, 5};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     const int64_t *q = shapes[i];
@@ -498,7 +554,8 @@ static void table_reductions(world *w) {
   RUN(reduced, lay(LAY_PADDED, LAY_PADDED), TN_C_SUM, 6, TN_F32, 20, 30, 40);
   RUN(reduced, lay(LAY_LAST, LAY_DENSE), TN_C_SUM, 2, TN_F32, 8, 30, 40);
   RUN(reduced, PLAIN, TN_C_SUM, 7, TN_F32, 30, 100, 101);
-  static const int64_t rows[][2] = {{1, 1}, {3, 5}, {2, 16}, {5, 33}, {17, 64}, {1, 1000}, {100, 77}, {300, 512}, {4, 0}, {0, 4}, {S0, 40}, {6, S0}, {S0, S1}};
+  static const int64_t rows[][2] = {{1, 1},     {3, 5}, {2, 16}, {5, 33},  {17, 64}, {1, 1000}, {100, 77},
+                                    {300, 512}, {4, 0}, {0, 4},  {S0, 40}, {6, S0},  {S0, S1}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const int64_t *q = rows[i];
     RUN(two_reductions, PLAIN, q[0], q[1]);
@@ -530,7 +587,9 @@ static void table_reductions(world *w) {
 }
 
 static void table_contractions(world *w) {
-  static const int64_t mnk[][3] = {{1, 1, 1}, {3, 5, 7}, {6, 64, 16}, {7, 17, 1}, {13, 33, 9}, {1, 100, 30}, {100, 1, 30}, {29, 65, 31}, {120, 200, 64}, {4, 5, 0}, {0, 5, 4}, {S0, 40, 20}, {30, S0, 17}, {5, 40, S0}, {S0, S1, 12}};
+  static const int64_t mnk[][3] = {{1, 1, 1},    {3, 5, 7},    {6, 64, 16},  {7, 17, 1},     {13, 33, 9},
+                                   {1, 100, 30}, {100, 1, 30}, {29, 65, 31}, {120, 200, 64}, {4, 5, 0},
+                                   {0, 5, 4},    {S0, 40, 20}, {30, S0, 17}, {5, 40, S0},    {S0, S1, 12}};
   for (size_t i = 0; i < sizeof mnk / sizeof *mnk; i++) {
     const int64_t *q = mnk[i];
     for (int t = 0; t < 4; t++) RUN(matmul, PLAIN, q[0], q[1], q[2], t & 1, t >> 1);
@@ -567,25 +626,15 @@ static void table_contractions(world *w) {
 
 static void table_convolutions(world *w) {
   /*                                  N  C   H   W   O  k  s  p  d  g  frozen */
-  static const int64_t shapes[][11] = {{1, 3, 8, 8, 4, 1, 1, 0, 1, 1, 1},
-                                       {2, 4, 7, 9, 8, 3, 1, 0, 1, 1, 1},
-                                       {1, 3, 13, 17, 16, 3, 1, 1, 1, 1, 1},
-                                       {1, 8, 11, 11, 17, 3, 2, 1, 1, 1, 1},
-                                       {2, 5, 12, 10, 7, 3, 1, 2, 2, 1, 0},
-                                       {1, 6, 9, 9, 12, 3, 1, 1, 1, 3, 1},
-                                       {2, 16, 10, 20, 16, 3, 1, 1, 1, 16, 1},
-                                       {1, 16, 10, 10, 32, 3, 2, 1, 1, 16, 1},
-                                       {1, 3, 20, 20, 8, 7, 2, 3, 1, 1, 1},
-                                       {1, 1, 5, 5, 1, 3, 1, 1, 1, 1, 0},
-                                       {1, 4, 1, 1, 8, 3, 1, 1, 1, 1, 1},
-                                       {1, 32, 14, 14, 64, 1, 1, 0, 1, 1, 1},
-                                       {1, 16, 28, 28, 32, 3, 1, 1, 1, 1, 1},
-                                       {S0, 3, 6, 6, 4, 3, 1, 1, 1, 1, 1},
-                                       {1, 3, S0, 9, 5, 3, 1, 1, 1, 1, 1},
-                                       {1, 4, 6, S0, 16, 3, 2, 1, 1, 1, 1}};
+  static const int64_t shapes[][11] = {
+      {1, 3, 8, 8, 4, 1, 1, 0, 1, 1, 1},      {2, 4, 7, 9, 8, 3, 1, 0, 1, 1, 1},      {1, 3, 13, 17, 16, 3, 1, 1, 1, 1, 1},
+      {1, 8, 11, 11, 17, 3, 2, 1, 1, 1, 1},   {2, 5, 12, 10, 7, 3, 1, 2, 2, 1, 0},    {1, 6, 9, 9, 12, 3, 1, 1, 1, 3, 1},
+      {2, 16, 10, 20, 16, 3, 1, 1, 1, 16, 1}, {1, 16, 10, 10, 32, 3, 2, 1, 1, 16, 1}, {1, 3, 20, 20, 8, 7, 2, 3, 1, 1, 1},
+      {1, 1, 5, 5, 1, 3, 1, 1, 1, 1, 0},      {1, 4, 1, 1, 8, 3, 1, 1, 1, 1, 1},      {1, 32, 14, 14, 64, 1, 1, 0, 1, 1, 1},
+      {1, 16, 28, 28, 32, 3, 1, 1, 1, 1, 1},  {S0, 3, 6, 6, 4, 3, 1, 1, 1, 1, 1},     {1, 3, S0, 9, 5, 3, 1, 1, 1, 1, 1},
+      {1, 4, 6, S0, 16, 3, 2, 1, 1, 1, 1}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-    for (int l = 0; l < 2; l++)
-      run_with(w, "conv2d", conv2d, shapes[i], 11, lay(l ? LAY_LAST : LAY_DENSE, l ? LAY_LAST : LAY_DENSE));
+    for (int l = 0; l < 2; l++) run_with(w, "conv2d", conv2d, shapes[i], 11, lay(l ? LAY_LAST : LAY_DENSE, l ? LAY_LAST : LAY_DENSE));
   run_with(w, "conv2d", conv2d, shapes[3], 11, lay(LAY_DENSE, LAY_LAST));
   run_with(w, "conv2d", conv2d, shapes[6], 11, lay(LAY_LAST, LAY_DENSE));
   RUN(conv_bf16, PLAIN, 5, 9, 17);
@@ -611,7 +660,8 @@ static void table_convolutions(world *w) {
 }
 
 static void table_attention(world *w) {
-  static const int64_t shapes[][4] = {{1, 1, 1, 4}, {2, 5, 7, 8}, {3, 16, 16, 16}, {2, 33, 17, 12}, {2, 64, 64, 32}, {4, 100, 96, 64}, {2, S0, S0, 16}, {1, S0, S1, 32}};
+  static const int64_t shapes[][4] = {{1, 1, 1, 4},    {2, 5, 7, 8},     {3, 16, 16, 16}, {2, 33, 17, 12},
+                                      {2, 64, 64, 32}, {4, 100, 96, 64}, {2, S0, S0, 16}, {1, S0, S1, 32}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int m = 0; m < 3; m++) RUN(attention, ((options){.loose = 8}), shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3], m);
   RUN(attention_turned, ((options){.loose = 8}), 17, 16);

@@ -1,5 +1,5 @@
-/* Random changes to a schedule, as a tuner would make them: cuts, tiles, vector axes, orders, where values live. Most are illegal and the verifier
- * must say so; a legal one must become a nest with the definition's values (generated_run.c checks that). */
+/* Random changes to a schedule, as a tuner would make them: cuts, tiles, vector axes, orders, where values live. Most are illegal and the
+ * verifier must say so; a legal one must become a nest with the definition's values (generated_run.c checks that). */
 #include "generated.h"
 
 static uint64_t state;
@@ -33,9 +33,12 @@ static void set_rows(tn_kloop *L) {
 static void set_cut(tn_kpar *cut, uint32_t *n, uint32_t n_axis) {
   static const int64_t blocks[] = {1, 1, 2, 3, 5, 8, 16, 64};
   uint32_t how = below(4);
-  if (how == 0 && *n) (*n)--;
-  else if (how == 1 && *n < n_axis) cut[(*n)++] = (tn_kpar){(uint8_t)below(n_axis), blocks[below(8)]};
-  else if (*n) cut[below(*n)].block = blocks[below(8)];
+  if (how == 0 && *n)
+    (*n)--;
+  else if (how == 1 && *n < n_axis)
+    cut[(*n)++] = (tn_kpar){(uint8_t)below(n_axis), blocks[below(8)]};
+  else if (*n)
+    cut[below(*n)].block = blocks[below(8)];
 }
 
 /* An axis that was fixed is now a loop's, or the other way round: without it few changes of cuts are legal. */
@@ -83,7 +86,8 @@ void gen_mutate(const tn_kdef *k, tn_ksched *s, uint64_t seed) {
       case 5: swap(L->order, L->n_order); break;
       case 6: swap(L->red, L->n_red); break;
       case 7:
-        if (s->keep[t] == TN_KEEP_REG || s->keep[t] == TN_KEEP_SCRATCH) s->keep[t] = s->keep[t] == TN_KEEP_REG ? TN_KEEP_SCRATCH : TN_KEEP_REG;
+        if (s->keep[t] == TN_KEEP_REG || s->keep[t] == TN_KEEP_SCRATCH)
+          s->keep[t] = s->keep[t] == TN_KEEP_REG ? TN_KEEP_SCRATCH : TN_KEEP_REG;
         break;
       case 8: L->lanes = L->v_axis < 0 ? 1 : (uint8_t)(1u << below(6)); break;
       case 9: L->piece = L->n_red ? below(3) * (1 + below(9)) : 0; break;

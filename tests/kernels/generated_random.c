@@ -1,6 +1,6 @@
-/* Random bodies: random graphs of primitive ops (the generator of the passes' tests) go through the default passes, and every fused node's body
- * becomes a case. So the bodies are what the fuse pass really makes: pointwise DAGs, reductions with what belongs to them, contractions with
- * epilogues, attention; over constant and symbolic sizes, in random layouts. TENON_TEST_ROUNDS makes a long run of it. */
+/* Random bodies: random graphs of primitive ops (the generator of the passes' tests) go through the default passes, and every fused node's
+ * body becomes a case. So the bodies are what the fuse pass really makes: pointwise DAGs, reductions with what belongs to them,
+ * contractions with epilogues, attention; over constant and symbolic sizes, in random layouts. TENON_TEST_ROUNDS makes a long run of it. */
 #include "../unit/passes/gen.h"
 #undef fail
 #include "generated.h"
@@ -55,15 +55,27 @@ int gen_random(const char *filter, uint32_t part, uint32_t parts, uint32_t *n_ca
     char name[64];
     snprintf(name, sizeof name, "random %llu", (unsigned long long)seed);
     if ((filter && strncmp(filter, name, strlen(filter))) || (*n_cases)++ % parts != part) continue;
-    if (seed % 2) gen_graph(&x, &w, seed, 6 + (uint32_t)seed % 30);
-    else random_graph(&x, &w, seed);
+    if (seed % 2)
+      gen_graph(&x, &w, seed, 6 + (uint32_t)seed % 30);
+    else
+      random_graph(&x, &w, seed);
     if (tn_passes_run(&w.p, w.g, "default") != TN_OK) exit(2);
     bool ok = true;
     for (uint32_t i = 1; i < w.g->n_nodes && ok; i++) {
       tn_graph *body = w.g->node[i].body;
       if (!body || !all_bound(body, w.dims)) continue;
-      gen_case c = {.a = &w.a, .dims = w.dims, .d = &w.d, .g = body, .name = name, .in = (gen_layout)(below(&x.seed, 2) * below(&x.seed, N_LAYOUTS)),
-                    .out = (gen_layout)(below(&x.seed, 2) * below(&x.seed, N_LAYOUTS)), .sym = symbols, .n_sym = 1, .n_rounds = 3, .index_max = 2, .loose = 64};
+      gen_case c = {.a = &w.a,
+                    .dims = w.dims,
+                    .d = &w.d,
+                    .g = body,
+                    .name = name,
+                    .in = (gen_layout)(below(&x.seed, 2) * below(&x.seed, N_LAYOUTS)),
+                    .out = (gen_layout)(below(&x.seed, 2) * below(&x.seed, N_LAYOUTS)),
+                    .sym = symbols,
+                    .n_sym = 1,
+                    .n_rounds = 3,
+                    .index_max = 2,
+                    .loose = 64};
       ok = gen_run(&c);
     }
     failures += !ok;

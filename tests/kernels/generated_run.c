@@ -2,49 +2,25 @@
  *
  *   graph --tn_lower_def--> definition --tn_sched_choose--> schedule --tn_nest_build--> nest --tn_codegen_object--> machine code
  *
- * Every form is verified and must read back from its text; the forms that are used are the ones that were read back. Values: reference kernels
- * (tn_ops_eval_graph), definition interpreter, nest interpreter and machine code must agree. The code runs as one block range and as random
- * pieces in random order, which must give the same bits.
+ * Every form is verified and must read back from its text; the forms that are used are the ones that were read back. Values: reference
+ * kernels (tn_ops_eval_graph), definition interpreter, nest interpreter and machine code must agree. The code runs as one block range and
+ * as random pieces in random order, which must give the same bits.
  *
- * Memory: every operand lies at the end of its own pages with an unmapped page behind, in a second run at the start with one before; outputs
- * are filled with a pattern first and every byte that is no element must keep it; scratch is exactly as big as the nest says, between
- * unmapped pages, and filled with NaNs. A fault is caught and reported with the case.
- * TENON_TEST_DUMP=folder writes definition and schedule of each case: seeds for tests/fuzz/kdef.c. */
+ * Memory: every operand lies at the end of its own pages with an unmapped page behind, in a second run at the start with one before;
+ * outputs are filled with a pattern first and every byte that is no element must keep it; scratch is exactly as big as the nest says,
+ * between unmapped pages, and filled with NaNs. A fault is caught and reported with the case. TENON_TEST_DUMP=folder writes definition and
+ * schedule of each case: seeds for tests/fuzz/kdef.c. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#include "generated.h"
+#include "generated_int.h"
 #include "codegen/codegen.h"
 #include "device/cpu/cpuid.h"
 #include "device/device.h"
 #include "kir/analyze.h"
 
 uint32_t gen_n_kernels, gen_n_runs, gen_n_nests, gen_n_legal, gen_n_illegal;
-enum { MAX_PORTS = 64, FILL = 0xA5 };
-
-/* ---- memory between unmapped pages ---- */
-typedef struct mem { char *map; size_t n_map; char *p; size_t bytes; } mem; /* p: start of `bytes` usable bytes */
-
-static size_t page(void) { return (size_t)sysconf(_SC_PAGESIZE); }
-
-static bool mem_make(mem *m, size_t bytes, bool at_end) {
-  size_t pg = page(), body = (bytes + pg - 1) / pg * pg;
-  if (body == 0) body = pg;
-  m->n_map = body + 2 * pg;
-  m->bytes = bytes;
-  m->map = mmap(NULL, m->n_map, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (m->map == MAP_FAILED) return false;
-  if (mprotect(m->map + pg, body, PROT_READ | PROT_WRITE)) return false;
-  m->p = at_end ? m->map + pg + body - bytes : m->map + pg;
-  memset(m->map + pg, FILL, body);
-  return true;
-}
-static void mem_free(mem *m) {
-  if (m->map && m->map != MAP_FAILED) munmap(m->map, m->n_map);
-  m->map = NULL;
-}
+enum { MAX_PORTS = 64 };
 
 /* ---- faults ---- */
 static sigjmp_buf fault_jump;
@@ -62,39 +38,23 @@ static void catch_faults(void) {
   int sigs[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
   for (size_t i = 0; i < 4; i++) sigaction(sigs[i], &sa, NULL);
 }
-
-/* ---- random ---- */
-static uint64_t rng;
-static uint64_t rnd(void) { /* splitmix64 */
-  uint64_t z = (rng += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-static double rnd01(void) { return (double)(rnd() >> 11) * 0x1p-53; }
-
 /* ---- state of one case ---- */
-typedef struct port {        /* one operand or result with the round's numbers */
-  tn_lview view;             /* symbolic */
-  int64_t dim[TN_MAX_RANK], stride[TN_MAX_RANK], elems, n; /* elems: memory in elements; n: values */
-  tn_dtype t;
-  uint32_t rank;
-  bool frozen;
-  char *dense;               /* row-major values: of inputs, and the reference's of results */
-} port;
 typedef struct bench {
   gen_case *c;
   tn_graph *outer;
   uint32_t node;
-  port in[MAX_PORTS], out[MAX_PORTS];
+  gen_port in[MAX_PORTS], out[MAX_PORTS];
   uint32_t n_in, n_out;
   const int64_t *sym;
-  bool index_error;          /* the reference met one */
+  bool index_error; /* the reference met one */
   const char *phase;
   const tn_target *target;
   int threads;
-  tn_kdef *k; tn_ksched *s; tn_nest *nest; tn_nest_info info;
-  double tol_terms;          /* terms of the longest reduction */
+  tn_kdef *k;
+  tn_ksched *s;
+  tn_nest *nest;
+  tn_nest_info info;
+  double tol_terms; /* terms of the longest reduction */
 } bench;
 
 static void say(const bench *b, const char *what) {
@@ -104,8 +64,12 @@ static void say(const bench *b, const char *what) {
   tn_graph_print(c->g, 0, &o);
   if (b->k) tn_kdef_print(b->k, &o);
   if (b->k && b->s) tn_ksched_print(b->s, b->k, &o);
-  if (b->nest && getenv("SHOW_NEST")) { tn_str_add(&o, "\n"); tn_nest_print(b->nest, &o); }
-  fprintf(stderr, "%s: %s: %s\n  layouts %d %d, vector %u, threads %d, symbols", c->name, b->phase, what, c->in, c->out, b->target ? b->target->vector_bits : 0, b->threads);
+  if (b->nest && getenv("SHOW_NEST")) {
+    tn_str_add(&o, "\n");
+    tn_nest_print(b->nest, &o);
+  }
+  fprintf(stderr, "%s: %s: %s\n  layouts %d %d, vector %u, threads %d, symbols", c->name, b->phase, what, c->in, c->out,
+          b->target ? b->target->vector_bits : 0, b->threads);
   for (uint32_t i = 0; i < c->n_sym; i++) fprintf(stderr, " %lld", (long long)b->sym[i]);
   fprintf(stderr, "\n%s\n", o.s ? o.s : "");
   tn_str_deinit(&o);
@@ -114,126 +78,22 @@ static bool bad(const bench *b) {
   say(b, b->c->d->text);
   return false;
 }
-#define OK_OR_SAY(b, expr) do { tn_diag_clear((b)->c->d); if ((expr) != TN_OK) return bad(b); } while (0)
-
-/* ---- layouts ---- */
-static void make_view(gen_case *c, const tn_type *t, gen_layout lay, const tn_dim *own, tn_lview *v) {
-  tn_dim order[TN_MAX_RANK], run = 1;
-  *v = (tn_lview){.dtype = (tn_dtype)t->dtype, .rank = t->rank};
-  for (uint32_t i = 0; i < t->rank; i++) {
-    v->dim[i] = t->dim[i];
-    order[i] = lay == LAY_TURNED ? t->rank - 1u - i : i;
-  }
-  if (lay == LAY_LAST && t->rank >= 3) {
-    for (uint32_t i = 2; i < t->rank; i++) order[i - 1] = i;
-    order[t->rank - 1] = 1;
-  }
-  for (uint32_t i = t->rank; i-- > 0;) {
-    v->stride[order[i]] = run;
-    run = tn_dim_mul(c->dims, run, t->dim[order[i]]);
-    if (lay == LAY_PADDED && i + 1 == t->rank) run = tn_dim_add(c->dims, run, 3);
-  }
-  if (own)
-    for (uint32_t i = 0; i < t->rank; i++) v->stride[i] = own[i];
-}
-
-static bool make_port(bench *b, const tn_type *t, port *p) {
-  p->t = (tn_dtype)t->dtype;
-  p->rank = t->rank;
-  p->n = 1;
-  int64_t last = 0;
-  for (uint32_t i = 0; i < t->rank; i++) {
-    if (tn_dim_eval(b->c->dims, p->view.dim[i], b->sym, &p->dim[i]) != TN_OK || tn_dim_eval(b->c->dims, p->view.stride[i], b->sym, &p->stride[i]) != TN_OK) return false;
-    p->n *= p->dim[i];
-    last += (p->dim[i] - 1) * p->stride[i];
-  }
-  p->elems = p->n ? last + 1 : 0;
-  return true;
-}
-
-/* Calls f for every element: its place in memory and in the row-major values. */
-static void each(const port *p, void (*f)(void *u, int64_t mem_at, int64_t dense_at), void *u) {
-  int64_t i[TN_MAX_RANK] = {0};
-  for (int64_t n = 0; n < p->n; n++) {
-    int64_t at = 0;
-    for (uint32_t k = 0; k < p->rank; k++) at += i[k] * p->stride[k];
-    f(u, at, n);
-    for (uint32_t k = p->rank; k-- > 0 && ++i[k] == p->dim[k];) i[k] = 0;
-  }
-}
-typedef struct mover { const port *p; char *mem; char *dense; bool *covered; bool to_mem; } mover;
-static void move(void *u, int64_t at, int64_t dense_at) {
-  mover *m = u;
-  size_t z = tn_dtype_size(m->p->t);
-  if (m->covered) m->covered[at] = true;
-  if (m->to_mem) memcpy(m->mem + (size_t)at * z, m->dense + (size_t)dense_at * z, z);
-  else memcpy(m->dense + (size_t)dense_at * z, m->mem + (size_t)at * z, z);
-}
-
-static void fill_input(const bench *b, port *p) {
-  const gen_case *c = b->c;
-  size_t z = tn_dtype_size(p->t);
-  static const double odd[] = {INFINITY, -INFINITY, NAN, -0.0, 0, 1e30, -1e30, 88, -88, 1e-40};
-  for (int64_t i = 0; i < p->n; i++) {
-    tn_num v;
-    if (tn_dtype_is_float(p->t)) {
-      v.f = rnd01() * 2 - (c->positive ? 0 : 1);
-      if (c->special && rnd() % 4 == 0) v.f = odd[rnd() % 10];
-      if (c->positive && v.f <= 0) v.f = 0.5;
-    } else {
-      int64_t m = c->index_max ? c->index_max : 3;
-      v.i = p->t == TN_BOOL ? (int64_t)(rnd() & 1) : (int64_t)(rnd() % (uint64_t)(2 * m)) - m;
-      if (c->outside && p->t == TN_I64 && rnd() % 3 == 0) v.i = rnd() & 1 ? m + 5 : -m - 7;
-      if (p->t == TN_U8 && v.i < 0) v.i += 2 * m;
-    }
-    tn_num_store(p->t, p->dense + i * (int64_t)z, v);
-  }
-}
-
-/* ---- comparing ---- */
-static double eps_of(tn_dtype t) { return t == TN_F64 ? 0x1p-52 : t == TN_F32 ? 0x1p-23 : t == TN_F16 ? 0x1p-10 : 0x1p-7; }
-
-/* got against want, row-major. Floats: within some units of the larger of the value and the result's typical size. */
-static bool compare(bench *b, const port *p, const char *got, const char *want, double terms, const char *what) {
-  char text[240];
-  size_t z = tn_dtype_size(p->t);
-  double mean = 0, eps = eps_of(p->t);
-  int64_t n = 0;
-  if (!tn_dtype_is_float(p->t)) {
-    for (int64_t i = 0; i < p->n; i++) {
-      tn_num x = tn_num_load(p->t, got + i * (int64_t)z), y = tn_num_load(p->t, want + i * (int64_t)z);
-      bool raw_bool = p->t != TN_BOOL || (unsigned char)got[i] < 2;
-      if (x.i == y.i && raw_bool) continue;
-      snprintf(text, sizeof text, "%s: element %lld of %lld is %lld, wanted %lld", what, (long long)i, (long long)p->n, (long long)x.i, (long long)y.i);
-      b->phase = "compare";
-      say(b, text);
-      return false;
-    }
-    return true;
-  }
-  for (int64_t i = 0; i < p->n; i++) {
-    double y = tn_num_load(p->t, want + i * (int64_t)z).f;
-    if (isfinite(y) && fabs(y) < 1e20) mean += fabs(y), n++;
-  }
-  if (n) mean /= (double)n;
-  if (n < 8 && mean < 0.1 * sqrt(terms)) mean = 0.1 * sqrt(terms); /* a few sums: what they cancelled from */
-  double tol = eps * (p->t == TN_F32 || p->t == TN_F64 ? 16 + 2 * sqrt(terms) : 3) * (b->c->loose ? b->c->loose : 1);
-  for (int64_t i = 0; i < p->n; i++) {
-    double x = tn_num_load(p->t, got + i * (int64_t)z).f, y = tn_num_load(p->t, want + i * (int64_t)z).f;
-    if ((isnan(x) && isnan(y)) || x == y) continue;
-    double scale = fabs(y) > mean ? fabs(y) : mean;
-    if (fabs(x - y) <= tol * scale) continue;
-    if (fabs(y) < 1e-37 && fabs(x) < 1e-37 && p->t != TN_F64) continue;
-    snprintf(text, sizeof text, "%s: element %lld of %lld is %.9g, wanted %.9g (off by %.3g, allowed %.3g)", what, (long long)i, (long long)p->n, x, y, fabs(x - y), tol * scale);
-    b->phase = "compare";
-    say(b, text);
-    return false;
-  }
-  return true;
+#define OK_OR_SAY(b, expr)                                                                                                                 \
+  do {                                                                                                                                     \
+    tn_diag_clear((b)->c->d);                                                                                                              \
+    if ((expr) != TN_OK) return bad(b);                                                                                                    \
+  } while (0)
+static bool compare(bench *b, const gen_port *p, const char *got, const char *want, double terms, const char *what) {
+  char why[200], text[260];
+  if (gen_same(p, got, want, terms, b->c->loose, why, sizeof why)) return true;
+  snprintf(text, sizeof text, "%s: %s", what, why);
+  b->phase = "compare";
+  say(b, text);
+  return false;
 }
 
 /* ---- packed weights: panels of the vector tile; written down again here, from the words of sched.h ---- */
-static bool pack_weight(bench *b, uint32_t param, const char *src, mem *out, bool at_end) {
+static bool pack_weight(bench *b, uint32_t param, const char *src, gen_mem *out, bool at_end) {
   tn_kan *an;
   const tn_kloop *L = NULL;
   tn_kx_id x = 0;
@@ -247,10 +107,15 @@ static bool pack_weight(bench *b, uint32_t param, const char *src, mem *out, boo
     if (!q->n_red || q->v_axis < 0 || q->v_red || !(deps >> q->v_axis & 1)) continue;
     L = q;
   }
-  if (!L) { say(b, "no loop reads the packed weight"); return false; }
+  if (!L) {
+    say(b, "no loop reads the packed weight");
+    return false;
+  }
   int64_t ext[TN_DEF_MAX_AXES], coef[TN_DEF_MAX_AXES], to[TN_DEF_MAX_AXES] = {0}, T = (int64_t)L->lanes * L->nv, run = T;
   for (uint32_t a = 0; a < b->k->n_axis; a++)
-    if (tn_dim_eval(b->c->dims, an->extent[a], b->sym, &ext[a]) != TN_OK || tn_dim_eval(b->c->dims, an->load[x].coef[a], b->sym, &coef[a]) != TN_OK) return false;
+    if (tn_dim_eval(b->c->dims, an->extent[a], b->sym, &ext[a]) != TN_OK ||
+        tn_dim_eval(b->c->dims, an->load[x].coef[a], b->sym, &coef[a]) != TN_OK)
+      return false;
   uint32_t used = 1u << L->v_axis;
   for (uint32_t i = L->n_red; i-- > 0;) {
     uint32_t a = L->red[i];
@@ -267,7 +132,7 @@ static bool pack_weight(bench *b, uint32_t param, const char *src, mem *out, boo
     run *= ext[a];
   }
   size_t z = tn_dtype_size((tn_dtype)b->k->param[param].dtype);
-  if (!mem_make(out, (size_t)run * z, at_end)) return false;
+  if (!gen_mem_make(out, (size_t)run * z, at_end)) return false;
   int64_t pos[TN_DEF_MAX_AXES] = {0};
   for (uint32_t a = 0; a < b->k->n_axis; a++)
     if (ext[a] == 0) return true;
@@ -284,25 +149,28 @@ static bool pack_weight(bench *b, uint32_t param, const char *src, mem *out, boo
     if (a == b->k->n_axis) return true;
   }
 }
-
 /* ---- running one form ---- */
-typedef struct memory { mem port[2 * MAX_PORTS], scratch; void *ptr[2 * MAX_PORTS]; int64_t elems[2 * MAX_PORTS]; } memory;
+typedef struct memory {
+  gen_mem port[2 * MAX_PORTS], scratch;
+  void *ptr[2 * MAX_PORTS];
+  int64_t elems[2 * MAX_PORTS];
+} memory;
 
 static void memory_free(bench *b, memory *m) {
-  for (uint32_t i = 0; i < b->n_in + b->n_out; i++) mem_free(&m->port[i]);
-  mem_free(&m->scratch);
+  for (uint32_t i = 0; i < b->n_in + b->n_out; i++) gen_mem_free(&m->port[i]);
+  gen_mem_free(&m->scratch);
 }
 
 static bool memory_make(bench *b, memory *m, bool at_end, bool packed) {
   memset(m, 0, sizeof *m);
   for (uint32_t i = 0; i < b->n_in + b->n_out; i++) {
-    port *p = i < b->n_in ? &b->in[i] : &b->out[i - b->n_in];
-    if (!mem_make(&m->port[i], (size_t)p->elems * tn_dtype_size(p->t), at_end)) return false;
-    if (i < b->n_in) each(p, move, &(mover){p, m->port[i].p, p->dense, NULL, true});
+    gen_port *p = i < b->n_in ? &b->in[i] : &b->out[i - b->n_in];
+    if (!gen_mem_make(&m->port[i], (size_t)p->elems * tn_dtype_size(p->t), at_end)) return false;
+    if (i < b->n_in) gen_move(p, m->port[i].p, p->dense, NULL, true);
     if (packed && i < b->n_in && b->s->pack[i]) {
-      mem source = m->port[i];
+      gen_mem source = m->port[i];
       bool ok = pack_weight(b, i, source.p, &m->port[i], at_end);
-      mem_free(&source);
+      gen_mem_free(&source);
       if (!ok) return false;
     }
     m->ptr[i] = m->port[i].p;
@@ -313,19 +181,19 @@ static bool memory_make(bench *b, memory *m, bool at_end, bool packed) {
 
 /* Outputs of a run: bytes that are no element must be as before, values go to got[i]. */
 static bool collect(bench *b, memory *m, char **got) {
-  size_t pg = page();
+  size_t pg = gen_page();
   for (uint32_t i = 0; i < b->n_out; i++) {
-    port *p = &b->out[i];
-    mem *o = &m->port[b->n_in + i];
+    gen_port *p = &b->out[i];
+    gen_mem *o = &m->port[b->n_in + i];
     size_t z = tn_dtype_size(p->t), body = o->n_map - 2 * pg;
     bool *covered = calloc((size_t)p->elems + 1, sizeof *covered), ok = true;
     if (!covered) return false;
-    got[i] = TN_NEW(b->c->a, char, (size_t)p->n * z + 1);
-    each(p, move, &(mover){p, o->p, got[i], covered, false});
+    got[i] = TN_NEW(b->c->a, char, (size_t)p->n *z + 1);
+    gen_move(p, o->p, got[i], covered, false);
     for (size_t k = 0; k < body && ok; k++) {
       const char *q = o->map + pg + k;
       bool element = q >= o->p && q < o->p + o->bytes && covered[(size_t)(q - o->p) / z];
-      ok = element || (unsigned char)*q == FILL;
+      ok = element || (unsigned char)*q == GEN_FILL;
     }
     free(covered);
     if (!ok) {
@@ -349,15 +217,18 @@ static bool run_def(bench *b, char **got) {
   if (ok) {
     tn_diag_clear(b->c->d);
     tn_status s = tn_kdef_interpret(b->c->d, b->k, b->sym, m.ptr, m.elems);
-    if (s != (b->index_error ? TN_E_INDEX : TN_OK)) ok = bad(b);
-    else ok = collect(b, &m, got);
+    if (s != (b->index_error ? TN_E_INDEX : TN_OK))
+      ok = bad(b);
+    else
+      ok = collect(b, &m, got);
   }
   memory_free(b, &m);
   return ok;
 }
 
 /* Runs the ranges between cuts, last first; scratch is spoilt before each. A fault ends it. */
-static bool call(bench *b, tn_kernel_fn fn, const tn_kernel_args *args, const int64_t *cut, int64_t n_cut, char *scratch, size_t n_scratch) {
+static bool call(bench *b, tn_kernel_fn fn, const tn_kernel_args *args, const int64_t *cut, int64_t n_cut, char *scratch,
+                 size_t n_scratch) {
   int sig = sigsetjmp(fault_jump, 1);
   if (sig) {
     fault_armed = 0;
@@ -368,8 +239,10 @@ static bool call(bench *b, tn_kernel_fn fn, const tn_kernel_args *args, const in
   fault_armed = 1;
   for (int64_t i = n_cut; i-- > 0 && s == TN_OK;) {
     memset(scratch, 0xFF, n_scratch);
-    if (fn) fn(args, cut[i], cut[i + 1], scratch);
-    else s = tn_nest_interpret(b->c->d, b->nest, args, cut[i], cut[i + 1], scratch);
+    if (fn)
+      fn(args, cut[i], cut[i + 1], scratch);
+    else
+      s = tn_nest_interpret(b->c->d, b->nest, args, cut[i], cut[i + 1], scratch);
   }
   fault_armed = 0;
   return s == TN_OK || bad(b);
@@ -384,7 +257,7 @@ static bool run_code(bench *b, tn_kernel_fn fn, bool at_end, bool cuts, char **g
   for (uint32_t i = 0; i < b->info.n_size && ok; i++) ok = tn_dim_eval(b->c->dims, b->info.size[i], b->sym, &size[i]) == TN_OK;
   ok = ok && tn_dim_eval(b->c->dims, b->info.blocks, b->sym, &blocks) == TN_OK;
   int64_t scratch = ok ? tn_nest_scratch_bytes(b->nest, size) : -1;
-  if (!ok || scratch < 0 || !mem_make(&m.scratch, (size_t)scratch, at_end)) {
+  if (!ok || scratch < 0 || !gen_mem_make(&m.scratch, (size_t)scratch, at_end)) {
     say(b, "no memory, or sizes without a value");
     memory_free(b, &m);
     return false;
@@ -394,7 +267,7 @@ static bool run_code(bench *b, tn_kernel_fn fn, bool at_end, bool cuts, char **g
   cut[1] = blocks;
   if (cuts && blocks > 1) {
     n_cut = blocks < 5 ? blocks : 5;
-    for (int64_t i = 1; i < n_cut; i++) cut[i] = cut[i - 1] + 1 + (int64_t)(rnd() % (uint64_t)(blocks - cut[i - 1] - (n_cut - i)));
+    for (int64_t i = 1; i < n_cut; i++) cut[i] = cut[i - 1] + 1 + (int64_t)(gen_rnd() % (uint64_t)(blocks - cut[i - 1] - (n_cut - i)));
     cut[n_cut] = blocks;
   }
   ok = call(b, fn, &args, cut, n_cut, m.scratch.p, (size_t)scratch);
@@ -407,7 +280,6 @@ static bool run_code(bench *b, tn_kernel_fn fn, bool at_end, bool cuts, char **g
   gen_n_runs++;
   return ok;
 }
-
 /* ---- text of each form ---- */
 static bool text_of_def(bench *b) {
   tn_str x, y;
@@ -489,7 +361,6 @@ static void dump(const bench *b) {
   (void)tn_file_write(b->c->d, path, o.s, o.n);
   tn_str_deinit(&o);
 }
-
 /* ---- one case ---- */
 
 static bool lower(bench *b) {
@@ -514,7 +385,8 @@ static double work_of(bench *b, double *terms) {
     for (uint32_t j = 0; j < (uint32_t)b->k->stage[s].n_axis + b->k->stage[s].n_red; j++) {
       bool r = j >= b->k->stage[s].n_axis;
       int64_t e = 1;
-      (void)tn_dim_eval(b->c->dims, b->k->axis[r ? b->k->stage[s].red[j - b->k->stage[s].n_axis] : b->k->stage[s].axis[j]].extent, b->sym, &e);
+      (void)tn_dim_eval(b->c->dims, b->k->axis[r ? b->k->stage[s].red[j - b->k->stage[s].n_axis] : b->k->stage[s].axis[j]].extent, b->sym,
+                        &e);
       v *= (double)e;
       if (r) red *= (double)e;
     }
@@ -530,15 +402,18 @@ static bool set_round(bench *b, uint32_t round) {
   b->sym = c->sym + (size_t)round * c->n_sym;
   b->phase = "inputs";
   for (uint32_t i = 0; i < b->n_in + b->n_out; i++) {
-    port *p = i < b->n_in ? &b->in[i] : &b->out[i - b->n_in];
+    gen_port *p = i < b->n_in ? &b->in[i] : &b->out[i - b->n_in];
     const tn_type *t = tn_typeof(c->g, i < b->n_in ? c->g->input[i] : c->g->output[i - b->n_in].ref);
-    if (!make_port(b, t, p)) { say(b, "a shape without a value"); return false; }
-    p->dense = TN_NEW(c->a, char, (size_t)p->n * tn_dtype_size(p->t) + 1);
+    if (!gen_port_set(c, t, b->sym, p)) {
+      say(b, "a shape without a value");
+      return false;
+    }
+    p->dense = TN_NEW(c->a, char, (size_t)p->n *tn_dtype_size(p->t) + 1);
     if (i >= b->n_in) continue;
-    fill_input(b, p);
-    char *memory = TN_NEW(c->a, char, (size_t)p->elems * tn_dtype_size(p->t) + 1); /* there and back: strides of 0 make elements equal */
-    each(p, move, &(mover){p, memory, p->dense, NULL, true});
-    each(p, move, &(mover){p, memory, p->dense, NULL, false});
+    gen_fill(c, p);
+    char *memory = TN_NEW(c->a, char, (size_t)p->elems *tn_dtype_size(p->t) + 1); /* there and back: strides of 0 make elements equal */
+    gen_move(p, memory, p->dense, NULL, true);
+    gen_move(p, memory, p->dense, NULL, false);
     in[i] = (tn_tensor){.data = p->dense, .shape = p->dim, .rank = (int32_t)p->rank, .dtype = p->t};
   }
   b->phase = "reference";
@@ -546,7 +421,8 @@ static bool set_round(bench *b, uint32_t round) {
   tn_status s = tn_ops_eval_graph(c->d, c->a, c->g, in, out);
   b->index_error = s == TN_E_INDEX;
   if (s != TN_OK && !b->index_error) return bad(b);
-  for (uint32_t i = 0; i < b->n_out && s == TN_OK; i++) memcpy(b->out[i].dense, out[i].data, (size_t)b->out[i].n * tn_dtype_size(b->out[i].t));
+  for (uint32_t i = 0; i < b->n_out && s == TN_OK; i++)
+    memcpy(b->out[i].dense, out[i].data, (size_t)b->out[i].n * tn_dtype_size(b->out[i].t));
   return true;
 }
 
@@ -615,11 +491,14 @@ static bool run_target(bench *b, const tn_device_api *cpu, tn_device *dev) {
   b->phase = "load";
   bool ok = cpu->load(dev, object, n_object, b->nest->name, &code, why, sizeof why) == TN_OK;
   tn_free(object);
-  if (!ok) { say(b, why); return false; }
+  if (!ok) {
+    say(b, why);
+    return false;
+  }
   tn_kernel_fn fn = NULL;
   *(void **)&fn = cpu->entry(code);
   for (uint32_t r = 0; r < c->n_rounds && ok; r++) {
-    rng = 12345 + r;
+    gen_seed = 12345 + r;
     ok = set_round(b, r);
     if (!ok) break;
     double work = work_of(b, &terms);
@@ -658,7 +537,8 @@ static bool make_outer(bench *b) {
   tn_attr kind = tn_mk_str("kind", "pointwise");
   b->phase = "graph";
   OK_OR_SAY(b, tn_graph_create(c->a, c->dims, "outer", &b->outer));
-  for (uint32_t i = 0; i < b->n_in; i++) OK_OR_SAY(b, tn_graph_add_input(b->outer, NULL, *tn_typeof(c->g, c->g->input[i]), TN_ORIGIN_INPUT, &in[i]));
+  for (uint32_t i = 0; i < b->n_in; i++)
+    OK_OR_SAY(b, tn_graph_add_input(b->outer, NULL, *tn_typeof(c->g, c->g->input[i]), TN_ORIGIN_INPUT, &in[i]));
   for (uint32_t i = 0; i < b->n_out; i++) out[i] = *tn_typeof(c->g, c->g->output[i].ref);
   OK_OR_SAY(b, tn_graph_add(b->outer, TN_OP_FUSED, in, b->n_in, &kind, 1, out, b->n_out, 0, &b->node));
   b->outer->node[b->node].body = c->g;
@@ -687,10 +567,10 @@ bool gen_run(gen_case *c) {
   if (b.n_in > MAX_PORTS || b.n_out > MAX_PORTS || !make_outer(&b)) return false;
   for (uint32_t i = 0; i < b.n_in; i++) {
     const tn_node *n = tn_def(c->g, c->g->input[i]);
-    make_view(c, tn_typeof(c->g, c->g->input[i]), c->in, n->input->stride, &b.in[i].view);
+    gen_view(c, tn_typeof(c->g, c->g->input[i]), c->in, n->input->stride, &b.in[i].view);
     b.in[i].frozen = n->input->origin == TN_ORIGIN_PARAM;
   }
-  for (uint32_t i = 0; i < b.n_out; i++) make_view(c, tn_typeof(c->g, c->g->output[i].ref), c->out, NULL, &b.out[i].view);
+  for (uint32_t i = 0; i < b.n_out; i++) gen_view(c, tn_typeof(c->g, c->g->output[i].ref), c->out, NULL, &b.out[i].view);
   static const tn_level levels[] = {TN_LEVEL_V3, TN_LEVEL_V4};
   tn_target host;
   OK_OR_SAY(&b, tn_cpu_detect(&host));

@@ -10,7 +10,7 @@ int main(int argc, char **argv) {
     if (sscanf(argv[i], "%u/%u", &part, &parts) != 2 || parts == 0) filter = argv[i], part = 0, parts = 1;
   int failures = gen_table(filter, part, parts, &n);
   failures += gen_random(filter, part, parts, &n);
-  printf("%u kernels, %u runs, %u nests interpreted, %u changed schedules (%u illegal ones), %d failures\n", gen_n_kernels, gen_n_runs, gen_n_nests,
-         gen_n_legal, gen_n_illegal, failures);
+  printf("%u kernels, %u runs, %u nests interpreted, %u changed schedules (%u illegal ones), %d failures\n", gen_n_kernels, gen_n_runs,
+         gen_n_nests, gen_n_legal, gen_n_illegal, failures);
   return failures != 0;
 }

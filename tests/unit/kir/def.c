@@ -1,5 +1,5 @@
-/* Definitions: text is the identity under print -> parse -> print, malformed text and broken rules are refused with a reason, and the interpreter
- * computes what the page about kernels says. */
+/* Definitions: text is the identity under print -> parse -> print, malformed text and broken rules are refused with a reason, and the
+ * interpreter computes what the page about kernels says. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,12 @@
 #include <cmocka.h>
 #include "kir/def.h"
 
-typedef struct world { tn_arena a; tn_dims *dims; tn_diag d; tn_kdef *k; } world;
+typedef struct world {
+  tn_arena a;
+  tn_dims *dims;
+  tn_diag d;
+  tn_kdef *k;
+} world;
 
 static void open_world(world *w) {
   tn_arena_init(&w->a);
@@ -91,7 +96,9 @@ static void test_sharing_and_depth(void **state) {
 
 /* ---- refusals ---- */
 #define K(body) "kernel @k(%x: f32[4], %i: i64[4]) -> (%y: f32[4]) {\n  axis a: 4, b: 4\n" body "\n}\n"
-typedef struct refusal { const char *text, *say; } refusal;
+typedef struct refusal {
+  const char *text, *say;
+} refusal;
 
 static const refusal malformed[] = {
     {"", "kernel 1:1: expected 'kernel'"},
@@ -122,8 +129,11 @@ static const refusal malformed[] = {
     {K("  %0 t: f32[a] = max[] %x[a]"), "max over no axis"},
     {K("  %0 t: f32[a] = %x[a] -> %y[a"), "expected ']'"},
     {K("  %0 \"t: f32[a] = %x[a]"), "a quoted name without an end on its line"},
-    {K("  %0 t: f32[a] = abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs("
-       "abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs("), "nested deeper than 64"},
+    {K("  %0 t: f32[a] = "
+       "abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs("
+       "abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs(abs("
+       "abs(abs("),
+     "nested deeper than 64"},
 };
 
 static const refusal illegal[] = {
@@ -188,7 +198,9 @@ static void test_order(void **state) {
   /* insertion renumbers */
   w.k->stage[1] = w.k->stage[0];
   w.k->stage[0] = s;
-  assert_int_equal(tn_kdef_insert_stage(w.k, 0, (tn_kstage){.name = "first", .dtype = TN_F32, .root = s.root, .out = -1, .n_axis = 1, .axis = {s.axis[0]}}), 0);
+  assert_int_equal(tn_kdef_insert_stage(
+                       w.k, 0, (tn_kstage){.name = "first", .dtype = TN_F32, .root = s.root, .out = -1, .n_axis = 1, .axis = {s.axis[0]}}),
+                   0);
   tn_diag_clear(&w.d);
   must(&w, tn_kdef_verify(&w.d, w.k));
   assert_int_equal(w.k->n_stage, 3);
@@ -200,8 +212,9 @@ static void test_order(void **state) {
 /* ---- values ---- */
 static void test_softmax(void **state) {
   (void)state;
-  static const char text[] = "kernel @softmax(%x: f32[s0,5]) -> (%y: f32[s0,5]) {\n axis i: s0, j: 5\n %0 m: f32[i] = max[j] %x[i, j]\n"
-                             " %1 e: f32[i,j] = exp(sub(%x[i, j], %0))\n %2 s: f32[i] = sum[j] %1\n %3 y: f32[i,j] = div(%1, %2) -> %y[i, j]\n}";
+  static const char text[] =
+      "kernel @softmax(%x: f32[s0,5]) -> (%y: f32[s0,5]) {\n axis i: s0, j: 5\n %0 m: f32[i] = max[j] %x[i, j]\n"
+      " %1 e: f32[i,j] = exp(sub(%x[i, j], %0))\n %2 s: f32[i] = sum[j] %1\n %3 y: f32[i,j] = div(%1, %2) -> %y[i, j]\n}";
   world w;
   open_world(&w);
   must(&w, read_text(&w, text));
@@ -225,7 +238,8 @@ static void test_softmax(void **state) {
 static void test_convolution(void **state) { /* padding is a guard; a place outside is never read */
   (void)state;
   static const char text[] = "kernel @conv(%x: f32[4,4], %w: f32[3,3]) -> (%y: f32[4,4]) {\n axis h: 4, w: 4, u: 3, v: 3\n"
-                             " %0 acc: f32[h,w] = sum[u,v] mul(guard(%x[sub(add(h, u), 1), sub(add(w, v), 1)], and(and(ge(sub(add(h, u), 1), 0), lt(sub(add(h, u), 1), 4)), "
+                             " %0 acc: f32[h,w] = sum[u,v] mul(guard(%x[sub(add(h, u), 1), sub(add(w, v), 1)], and(and(ge(sub(add(h, u), "
+                             "1), 0), lt(sub(add(h, u), 1), 4)), "
                              "and(ge(sub(add(w, v), 1), 0), lt(sub(add(w, v), 1), 4))), 0.0), %w[u, v])\n"
                              " %1 y: f32[h,w] = relu(%0) -> %y[h, w]\n}";
   world w;
@@ -249,9 +263,10 @@ static void test_convolution(void **state) { /* padding is a guard; a place outs
 
 static void test_index_and_winners(void **state) {
   (void)state;
-  static const char text[] = "kernel @k(%t: f32[3,2], %i: i64[4], %x: f32[6]) -> (%y: f32[4,2], %p: i64[1], %q: i64[1]) {\n axis n: 4, d: 2, j: 6\n"
-                             " %0 y: f32[n,d] = %t[index(%i[n], 3), d] -> %y[n, d]\n %1 m: i64[] = argmax[j] %x[j]\n %2 p: i64[] = %1 -> %p[0]\n"
-                             " %3 m: i64[] = argmin[j] %x[j]\n %4 q: i64[] = %3 -> %q[0]\n}";
+  static const char text[] =
+      "kernel @k(%t: f32[3,2], %i: i64[4], %x: f32[6]) -> (%y: f32[4,2], %p: i64[1], %q: i64[1]) {\n axis n: 4, d: 2, j: 6\n"
+      " %0 y: f32[n,d] = %t[index(%i[n], 3), d] -> %y[n, d]\n %1 m: i64[] = argmax[j] %x[j]\n %2 p: i64[] = %1 -> %p[0]\n"
+      " %3 m: i64[] = argmin[j] %x[j]\n %4 q: i64[] = %3 -> %q[0]\n}";
   world w;
   open_world(&w);
   must(&w, read_text(&w, text));
@@ -272,8 +287,10 @@ static void test_exact_sum(void **state) { /* in double, rounded once */
   (void)state;
   world w;
   open_world(&w);
-  must(&w, read_text(&w, "kernel @k(%x: f32[n]) -> (%y: f32[1], %z: i8[1]) {\n axis i: n\n %0 s: f32[] = sum[i] %x[i]\n %1 y: f32[] = %0 -> %y[0]\n"
-                         " %2 c: i8[] = sum[i] 100:i8\n %3 z: i8[] = %2 -> %z[0]\n}"));
+  must(&w,
+       read_text(&w,
+                 "kernel @k(%x: f32[n]) -> (%y: f32[1], %z: i8[1]) {\n axis i: n\n %0 s: f32[] = sum[i] %x[i]\n %1 y: f32[] = %0 -> %y[0]\n"
+                 " %2 c: i8[] = sum[i] 100:i8\n %3 z: i8[] = %2 -> %z[0]\n}"));
   must(&w, tn_kdef_verify(&w.d, w.k));
   float x[3] = {16777216, 1, 1}, y;
   int8_t z;
@@ -308,9 +325,10 @@ static void test_nomem(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_identity),   cmocka_unit_test(test_sharing_and_depth), cmocka_unit_test(test_malformed),
-                                     cmocka_unit_test(test_illegal),    cmocka_unit_test(test_order),             cmocka_unit_test(test_softmax),
-                                     cmocka_unit_test(test_convolution), cmocka_unit_test(test_index_and_winners), cmocka_unit_test(test_exact_sum),
-                                     cmocka_unit_test(test_nomem)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_identity),    cmocka_unit_test(test_sharing_and_depth),
+                                     cmocka_unit_test(test_malformed),   cmocka_unit_test(test_illegal),
+                                     cmocka_unit_test(test_order),       cmocka_unit_test(test_softmax),
+                                     cmocka_unit_test(test_convolution), cmocka_unit_test(test_index_and_winners),
+                                     cmocka_unit_test(test_exact_sum),   cmocka_unit_test(test_nomem)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

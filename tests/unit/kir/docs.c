@@ -1,4 +1,5 @@
-/* The examples of docs/kir.md: every block marked "kernel", "sched" or "nest" reads, verifies and prints; a schedule is one of the kernel before it. */
+/* The examples of docs/kir.md: every block marked "kernel", "sched" or "nest" reads, verifies and prints; a schedule is one of the kernel
+ * before it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +9,13 @@
 #include "kir/nest.h"
 #include "kir/sched.h"
 
-typedef struct world { tn_arena a; tn_dims *dims; tn_diag d; tn_kdef *k; int n[3]; } world;
+typedef struct world {
+  tn_arena a;
+  tn_dims *dims;
+  tn_diag d;
+  tn_kdef *k;
+  int n[3];
+} world;
 
 static void same(const tn_str *o, const char *text) {
   size_t n = strlen(text);
@@ -19,7 +26,8 @@ static void same(const tn_str *o, const char *text) {
 static void check_kernel(world *w, const char *text, tn_str *o) {
   tn_kdef *again;
   tn_str twice;
-  if (tn_kdef_parse(&w->d, &w->a, w->dims, text, strlen(text), &w->k) != TN_OK || tn_kdef_verify(&w->d, w->k) != TN_OK) fail_msg("%s\n%s", w->d.text, text);
+  if (tn_kdef_parse(&w->d, &w->a, w->dims, text, strlen(text), &w->k) != TN_OK || tn_kdef_verify(&w->d, w->k) != TN_OK)
+    fail_msg("%s\n%s", w->d.text, text);
   tn_kdef_print(w->k, o);
   if (!strstr(text, "$")) same(o, text); /* people may name more parts than the printer does */
   if (tn_kdef_parse(&w->d, &w->a, w->dims, o->s, o->n, &again) != TN_OK) fail_msg("%s\n%s", w->d.text, o->s);
@@ -32,14 +40,16 @@ static void check_kernel(world *w, const char *text, tn_str *o) {
 static void check_sched(world *w, const char *text, tn_str *o) {
   tn_ksched *s;
   assert_non_null(w->k);
-  if (tn_ksched_parse(&w->d, &w->a, w->k, text, strlen(text), &s) != TN_OK || tn_ksched_verify(&w->d, w->k, s) != TN_OK) fail_msg("%s\n%s", w->d.text, text);
+  if (tn_ksched_parse(&w->d, &w->a, w->k, text, strlen(text), &s) != TN_OK || tn_ksched_verify(&w->d, w->k, s) != TN_OK)
+    fail_msg("%s\n%s", w->d.text, text);
   tn_ksched_print(s, w->k, o);
   same(o, text);
 }
 
 static void check_nest(world *w, const char *text, tn_str *o) {
   tn_nest *n;
-  if (tn_nest_parse(&w->d, &w->a, text, strlen(text), &n) != TN_OK || tn_nest_verify(&w->d, n) != TN_OK) fail_msg("%s\n%s", w->d.text, text);
+  if (tn_nest_parse(&w->d, &w->a, text, strlen(text), &n) != TN_OK || tn_nest_verify(&w->d, n) != TN_OK)
+    fail_msg("%s\n%s", w->d.text, text);
   tn_nest_print(n, o);
   same(o, text);
 }

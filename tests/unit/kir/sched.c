@@ -7,13 +7,20 @@
 #include <cmocka.h>
 #include "kir/sched.h"
 
-typedef struct world { tn_arena a; tn_dims *dims; tn_diag d; tn_kdef *k; tn_ksched *s; } world;
+typedef struct world {
+  tn_arena a;
+  tn_dims *dims;
+  tn_diag d;
+  tn_kdef *k;
+  tn_ksched *s;
+} world;
 
 static void open_world(world *w, const char *text) {
   tn_arena_init(&w->a);
   tn_diag_clear(&w->d);
   w->dims = tn_dims_create();
-  if (tn_kdef_parse(&w->d, &w->a, w->dims, text, strlen(text), &w->k) != TN_OK || tn_kdef_verify(&w->d, w->k) != TN_OK) fail_msg("%s", w->d.text);
+  if (tn_kdef_parse(&w->d, &w->a, w->dims, text, strlen(text), &w->k) != TN_OK || tn_kdef_verify(&w->d, w->k) != TN_OK)
+    fail_msg("%s", w->d.text);
 }
 static void close_world(world *w) {
   tn_arena_deinit(&w->a);
@@ -25,13 +32,17 @@ static const char linear[] = "kernel @linear(%x: f32[96,768], %w: f32[768,3072] 
                              "  axis i: 96, j: 3072, k: 768\n"
                              "  %0 acc: f32[i,j] = sum[k] mul(%x[i, k], %w[k, j])\n"
                              "  %1 y: f32[i,j] = relu(add(%0, %b[j])) -> %y[i, j]\n}\n";
-static const char softmax[] = "kernel @softmax(%x: f32[s0,64]) -> (%y: f32[s0,64]) {\n  axis i: s0, j: 64\n  %0 m: f32[i] = max[j] %x[i, j]\n"
-                              "  %1 e: f32[i,j] = exp(sub(%x[i, j], %0))\n  %2 s: f32[i] = sum[j] %1\n  %3 y: f32[i,j] = div(%1, %2) -> %y[i, j]\n}\n";
+static const char softmax[] =
+    "kernel @softmax(%x: f32[s0,64]) -> (%y: f32[s0,64]) {\n  axis i: s0, j: 64\n  %0 m: f32[i] = max[j] %x[i, j]\n"
+    "  %1 e: f32[i,j] = exp(sub(%x[i, j], %0))\n  %2 s: f32[i] = sum[j] %1\n  %3 y: f32[i,j] = div(%1, %2) -> %y[i, j]\n}\n";
 static const char chain[] = "kernel @chain(%x: f32[8,9,10]) -> (%y: f32[8,9,10]) {\n  axis a: 8, b: 9, c: 10\n"
                             "  %0 y: f32[a,b,c] = relu(%x[a, b, c]) -> %y[a, b, c]\n}\n";
-static const char winner[] = "kernel @winner(%x: f32[8,9]) -> (%y: i64[8]) {\n  axis a: 8, b: 9\n  %0 m: i64[a] = argmax[b] %x[a, b]\n  %1 y: i64[a] = %0 -> %y[a]\n}\n";
+static const char winner[] = "kernel @winner(%x: f32[8,9]) -> (%y: i64[8]) {\n  axis a: 8, b: 9\n  %0 m: i64[a] = argmax[b] %x[a, b]\n  %1 "
+                             "y: i64[a] = %0 -> %y[a]\n}\n";
 
-typedef struct row { const char *def, *line, *say; } row; /* say NULL: legal */
+typedef struct row {
+  const char *def, *line, *say;
+} row; /* say NULL: legal */
 static const row rows[] = {
     {linear, "keep 0:reg; loop 0,1 order=i,j red=k", NULL},
     {linear, "par i/96 j/384; pack w; keep 0:reg; loop 0,1 order=j,i v=j:16x4 r=i:6 red=k; grain 2", NULL},
@@ -39,7 +50,8 @@ static const row rows[] = {
     {linear, "keep 0:reg; loop 0,1 order=j,i v=j:16x2 r=i:6 red=k piece=128", NULL},
     {linear, "par i/1 j/1; keep 0:reg; loop 0 red=k; loop 1", NULL},
     {linear, "par j/1; share i/1; keep 0:reg; loop 0 v=k:16x4 red=k; loop 1", NULL},
-    {softmax, "par i/8; share i/1; keep 0:reg 1:scratch 2:reg; loop 0 v=j:16x4 red=j; loop 2,1 v=j:16x1 red=j; loop 3 order=j v=j:16x1", NULL},
+    {softmax, "par i/8; share i/1; keep 0:reg 1:scratch 2:reg; loop 0 v=j:16x4 red=j; loop 2,1 v=j:16x1 red=j; loop 3 order=j v=j:16x1",
+     NULL},
     {softmax, "par i/8; keep 0:scratch 2:scratch; loop 0 order=i red=j; loop 2 order=i red=j; loop 3 order=i,j", NULL},
     {chain, "merge a*b b*c; par c/64; loop 0 order=c v=c:16x4", NULL},
     {chain, "merge a*b; loop 0 outer order=b,c", NULL},
@@ -71,8 +83,10 @@ static const row rows[] = {
     {softmax, "keep 0:reg 1:scratch 2:reg; loop 0,2,1,3 order=i red=j", "stage 3 varies along reduction axes"},
     {softmax, "keep 0:reg 1:scratch 2:reg; loop 0,2,1 order=i red=j; loop 3 order=i,j", "stage 0 is computed after stage 1"},
     {softmax, "keep 0:reg 2:reg; loop 0,2 order=i red=j; loop 3 order=i,j", "stages 0 and 2 reduce in one loop, and one reads the other"},
-    {softmax, "keep 0:scratch 1:reg 2:scratch; loop 0 order=i red=j; loop 2,1 order=i red=j; loop 3 order=i,j", "stage 1 varies along reduction axes"},
-    {softmax, "keep 0:scratch 2:scratch; loop 0 order=i red=j; loop 2 outer order=i red=j; loop 3 order=i,j", "stage 0 is computed after stage 2"},
+    {softmax, "keep 0:scratch 1:reg 2:scratch; loop 0 order=i red=j; loop 2,1 order=i red=j; loop 3 order=i,j",
+     "stage 1 varies along reduction axes"},
+    {softmax, "keep 0:scratch 2:scratch; loop 0 order=i red=j; loop 2 outer order=i red=j; loop 3 order=i,j",
+     "stage 0 is computed after stage 2"},
     {chain, "merge a*b b*a; loop 0 order=c,a", "do not merge"},
     {chain, "merge a*b; loop 0 order=a,c", "names axis a, which is merged into b"},
     {winner, "keep 0:reg; loop 0,1 order=a red=b piece=2", "cannot be taken in pieces"},
@@ -90,13 +104,16 @@ static void test_rows(void **state) {
     assert_string_equal(o.s ? o.s : "", rows[i].line);
     tn_str_deinit(&o);
     tn_status s = tn_ksched_verify(&w.d, w.k, w.s);
-    if (s != (rows[i].say ? TN_E_VERIFY : TN_OK) || (rows[i].say && !strstr(w.d.text, rows[i].say))) fail_msg("row %zu: '%s' (%s)", i, w.d.text, rows[i].say ? rows[i].say : "legal");
+    if (s != (rows[i].say ? TN_E_VERIFY : TN_OK) || (rows[i].say && !strstr(w.d.text, rows[i].say)))
+      fail_msg("row %zu: '%s' (%s)", i, w.d.text, rows[i].say ? rows[i].say : "legal");
     close_world(&w);
   }
 }
 
 static void test_malformed(void **state) {
-  static const struct { const char *line, *say; } bad[] = {
+  static const struct {
+    const char *line, *say;
+  } bad[] = {
       {"loops", "schedule 1:1: expected merge, par, share, pack, keep, loop or grain"},
       {"par i", "expected '/'"},
       {"par q/3", "no axis 'q'"},

@@ -1,4 +1,5 @@
-/* Lowering with every allocation failing in turn: a status, never a crash, and nothing half done. Values of kernels are tested in tests/kernels. */
+/* Lowering with every allocation failing in turn: a status, never a crash, and nothing half done. Values of kernels are tested in
+ * tests/kernels. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,8 @@ static const char *const bodies[] = {
     "  return %2\n}\n",
 };
 
-static tn_status lower(tn_diag *d, tn_arena *a, tn_graph *outer, uint32_t node, const tn_lview *in, const tn_lview *out, const bool *frozen, const tn_target *t) {
+static tn_status lower(tn_diag *d, tn_arena *a, tn_graph *outer, uint32_t node, const tn_lview *in, const tn_lview *out, const bool *frozen,
+                       const tn_target *t) {
   tn_kdef *k;
   tn_ksched *s;
   tn_nest *n;
@@ -78,7 +80,8 @@ static void test_nomem(void **state) {
       tn_status s = lower(&d, &a, outer, node, iv, &ov, frozen, &t);
       tn_malloc_fail_after(0);
       done = s == TN_OK;
-      if (s != TN_OK && s != TN_E_NOMEM && s != TN_E_ARG) fail_msg("body %zu, allocation %lld: %s", b, (long long)n, d.text); /* a dim that could not be made is ARG */
+      if (s != TN_OK && s != TN_E_NOMEM && s != TN_E_ARG)
+        fail_msg("body %zu, allocation %lld: %s", b, (long long)n, d.text); /* a dim that could not be made is ARG */
       tn_arena_deinit(&a);
       tn_dims_destroy(dims);
       assert_true(n < 20000);
