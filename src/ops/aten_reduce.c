@@ -22,8 +22,15 @@ tn_status tn_d_prod(tn_decomp_ctx *c) {
   if (tn_at_dtype(c, 0) == TN_BOOL) return tn_at_unsup(c, "dtype=bool");
   return plain(c, TN_C_PROD, false);
 }
-tn_status tn_d_amax(tn_decomp_ctx *c) { return plain(c, TN_C_MAX, true); }
-tn_status tn_d_amin(tn_decomp_ctx *c) { return plain(c, TN_C_MIN, true); }
+static tn_status extreme(tn_decomp_ctx *c, tn_combiner k) {
+  tn_ref x = tn_at_t(c, "self");
+  int ax[TN_MAX_RANK], n = tn_at_axes(c, "dim", tn_b_rank(c, x), ax);
+  for (int i = 0; c->st == TN_OK && i < n; i++)
+    if (tn_b_dim(c, x, ax[i]) == 0) return tn_at_unsup(c, "an extreme of nothing");   /* the framework's error is the answer */
+  return plain(c, k, true);
+}
+tn_status tn_d_amax(tn_decomp_ctx *c) { return extreme(c, TN_C_MAX); }
+tn_status tn_d_amin(tn_decomp_ctx *c) { return extreme(c, TN_C_MIN); }
 
 tn_status tn_d_aminmax(tn_decomp_ctx *c) {
   tn_ref x = tn_at_t(c, "self");

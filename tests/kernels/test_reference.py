@@ -10,9 +10,15 @@ import torch
 import torch.nn.functional as F
 from tenonref import DTYPE, FLOATS, INTS, ROOT, TenonError, run_op, run_text, same, ty
 
-torch.manual_seed(7)
 B = torch.bool
 ALL = FLOATS + INTS + [B]
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """The same values whatever other tests run."""
+    torch.manual_seed(7)
+
 
 # ---- scalar functions ----
 def exact(fn, np_fn):
@@ -81,7 +87,7 @@ def test_scalar(name, arity, result, domain):
         if want.is_floating_point() and dtype != torch.float64:
             want = want.float().to(dtype)
         (got,) = run_op(name, args, [(want.dtype, want.shape)])
-        same(got, want, ulp=0 if kind != "f" else 1)
+        same(got, want, ulp=0 if kind != "f" else 2 if dtype == torch.float64 else 1)  # f64: two libraries, each within one
         if kind == "f" and name in ("neg", "abs", "floor", "ceil", "round", "trunc", "select", "max", "relu"):  # exact ones: bits
             z = (got == 0) & (want == 0)
             if name not in ("max", "relu"):
@@ -387,6 +393,7 @@ def test_sort_topk(dtype):
 @pytest.mark.parametrize("t,b,i,h", [(1, 1, 1, 1), (5, 3, 4, 7), (3, 1, 16, 8), (40, 7, 5, 33), (0, 2, 3, 4), (2, 200, 3, 4), (7, 2, 0, 5)])
 def test_lstm(t, b, i, h):
     x, w_ih, w_hh, b_ih, b_hh = torch.randn(t, b, i), torch.randn(4 * h, i), torch.randn(4 * h, h), torch.randn(4 * h), torch.randn(4 * h)
+    w_hh /= h ** 0.5  # larger weights make a chaotic system, where rounding grows from step to step
     h0, c0 = torch.randn(b, h), torch.randn(b, h)
     outs = [(x.dtype, (t, b, h)), (x.dtype, (b, h)), (x.dtype, (b, h))]
     for rev in (False, True):
@@ -399,7 +406,7 @@ def test_lstm(t, b, i, h):
             y[s] = hs
         got = run_op("lstm", [x, w_ih, w_hh, b_ih, b_hh, h0, c0], outs, reverse=rev, hidden=[h])
         for g, w in zip(got, (y, hs, cs)):
-            same(g, w.float(), atol=3e-5)
+            same(g, w.float(), atol=1e-5)
 
 
 def test_lstm_is_torchs():
