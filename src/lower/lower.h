@@ -54,6 +54,4 @@ typedef struct tn_nest_info {
   tn_dim blocks;
 } tn_nest_info;
 tn_status tn_nest_build(tn_diag *d, tn_arena *arena, tn_kdef *k, const tn_ksched *s, const tn_target *t, tn_nest **out, tn_nest_info *info);
-/* Definition of the kernel that packs parameter `p` of k as schedule s wants it: params source, packed. */
-tn_status tn_pack_def(tn_diag *d, tn_arena *arena, const tn_kdef *k, const tn_ksched *s, uint32_t p, tn_kdef **out, tn_dim *out_elems);
 #endif
