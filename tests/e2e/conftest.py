@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+torch.manual_seed(0)  # modules made while tests are collected
+
 
 @pytest.fixture(autouse=True)
 def fresh():
