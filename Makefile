@@ -3,7 +3,7 @@ VENV := .venv
 BUILD := build
 PY := $(VENV)/bin/python
 PYTHON ?= python3
-FUZZ_SECONDS ?= 10
+FUZZ_SECONDS ?= 60
 export BUILD VENV PYTHON
 
 .DEFAULT_GOAL := help
