@@ -35,8 +35,8 @@ test: build ## all tests; the last line is the sum
 quick: build ## unit tests, room check and golden tests only
 	@$(PY) tools/test.py --quick
 
-sanitize: venv ## unit tests with address and undefined-behaviour sanitizers
-	@tools/sanitize.sh test
+sanitize: venv ## tests under the address, undefined-behaviour and thread sanitizers (also part of `make test`)
+	@$(PY) tools/test.py sanitize threads
 
 fuzz: venv ## every parser on mutated inputs, FUZZ_SECONDS each
 	@tools/sanitize.sh fuzz $(FUZZ_SECONDS)
