@@ -4,6 +4,7 @@
 #ifndef TN_KERNELS_H
 #define TN_KERNELS_H
 #include "base/base.h"
+#include "base/pool.h"
 #include "base/scalar.h"
 
 void tn_k_eltwise_ref(tn_scalar_op op, const tn_tensor *in, int n_in, tn_tensor *out);      /* broadcast by strides of 0 prepared inside from shapes */
@@ -24,12 +25,14 @@ void tn_k_window_ref(tn_combiner c, const tn_tensor *in, int n_spatial, const in
 tn_status tn_k_take_ref(const tn_tensor *x, const tn_tensor *idx, int dim, tn_tensor *out);
 tn_status tn_k_gather_ref(const tn_tensor *x, const tn_tensor *idx, int dim, tn_tensor *out);
 tn_status tn_k_index_ref(const tn_tensor *x, const tn_tensor *idx, const int *dims, int n_idx, tn_tensor *out);
-tn_status tn_k_index_put(const tn_tensor *x, const tn_tensor *values, const tn_tensor *idx, const int *dims, int n_idx, bool accumulate, tn_tensor *out);
-tn_status tn_k_scatter(const tn_tensor *x, const tn_tensor *idx, const tn_tensor *src, int dim, const char *combiner, tn_tensor *out);
-/* Library kernels: used in compiled models too. TN_E_NOMEM possible. */
-tn_status tn_k_sort(const tn_tensor *in, int dim, bool descending, tn_tensor *out_values, tn_tensor *out_idx);   /* stable; NaN last ascending, first descending (torch) */
-tn_status tn_k_topk(const tn_tensor *in, int64_t k, int dim, bool largest, tn_tensor *out_values, tn_tensor *out_idx);
+/* Library kernels: used in compiled models too, shared out over `pool` (NULL: the caller alone). TN_E_NOMEM possible. Results do not
+ * depend on the number of threads. */
+tn_status tn_k_index_put(tn_pool *pool, const tn_tensor *x, const tn_tensor *values, const tn_tensor *idx, const int *dims, int n_idx, bool accumulate, tn_tensor *out);
+tn_status tn_k_scatter(tn_pool *pool, const tn_tensor *x, const tn_tensor *idx, const tn_tensor *src, int dim, const char *combiner, tn_tensor *out);
+void tn_k_scan(tn_pool *pool, tn_combiner c, const tn_tensor *in, int dim, tn_tensor *out);
+tn_status tn_k_sort(tn_pool *pool, const tn_tensor *in, int dim, bool descending, tn_tensor *out_values, tn_tensor *out_idx);   /* stable; NaN last ascending, first descending (torch) */
+tn_status tn_k_topk(tn_pool *pool, const tn_tensor *in, int64_t k, int dim, bool largest, tn_tensor *out_values, tn_tensor *out_idx);
 /* One direction of one LSTM layer, float32; in = {x[T,B,I], w_ih[4H,I], w_hh[4H,H], b_ih[4H], b_hh[4H], h0[B,H], c0[B,H]}; out = {y[T,B,H], hT[B,H], cT[B,H]}.
  * Gate order i,f,g,o as torch.nn.LSTM documents. */
-tn_status tn_k_lstm(const tn_tensor *in, bool reverse, tn_tensor *out);
+tn_status tn_k_lstm(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out);
 #endif

@@ -4,63 +4,92 @@
  *   c_t = sigmoid(f) * c_{t-1} + sigmoid(i) * tanh(g)   h_t = sigmoid(o) * tanh(c_t)
  * Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html
  *
- * Idea: both weights are packed once per call into panels of 32 gate columns, [k][32], so that the inner loop runs over
- * neighbouring gates. W_ih x does not depend on time and is done for many steps at once; what is left in the time loop is
- * one product with W_hh and one pass over the cells. h_t is computed where it belongs in y and read from there by step t+1.
+ * Idea: hidden units go in blocks of 16, and a block keeps its four gates together: 64 columns, packed once per call as two
+ * panels [k][32] (i and f; g and o), so that the inner loop runs over neighbouring columns. W_ih x does not depend on time
+ * and is done for many steps at once; what is left in the time loop is, block by block, one product with W_hh and one pass
+ * over the block's cells. h_t is computed where it belongs in y and read from there by step t+1. Blocks know nothing of each
+ * other within a step, so they are what threads share; small models stay with the caller.
  * Vectors are the compiler's (GCC and clang extension), lowered to whatever the function's target has; the body is compiled
  * once per instruction set and chosen at run time. exp and tanh are polynomials of our own (minimax fits), error below
- * 4 ULP. It uses one thread: a recurrent step is too short to share. */
+ * 4 ULP. Results do not depend on the number of threads. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3", "fp-contract=fast") /* vectors from the cell loop; c + a * b in one rounding where the target can */
 #endif
 #include "kernels/kernels_int.h"
 #include <string.h>
 
-#define COLS 32 /* gate columns of a panel: two vectors */
+#define UNITS 16        /* hidden units of a block */
+#define COLS 32         /* columns of a panel: two vectors, UNITS of two gates */
+#define WIDE (2 * COLS) /* columns of a block */
 #define INLINE static inline __attribute__((always_inline))
-typedef float vec __attribute__((vector_size(64), aligned(64), may_alias));
+/* Vectors as wide as the target's: wider ones would be taken apart in memory. */
+typedef float vec16 __attribute__((vector_size(16), aligned(16), may_alias));
+typedef float vec32 __attribute__((vector_size(32), aligned(32), may_alias));
+typedef float vec64 __attribute__((vector_size(64), aligned(64), may_alias));
+enum {
+  SHARE = 1 << 19, /* multiply-adds that a thread should get at once, some 5 us: below, a fork is not worth it */
+  PACK_SHARE = 1 << 15,
+  SOME_ROWS = 64 /* rows of x in one piece of work */
+};
 
-/* c[m, panels * COLS] += a[m, k] * panels[panel][k][COLS]; rows of c are ldc apart, rows of a are k apart. */
+/* One call, or what threads see of it. */
+typedef struct lstm {
+  const float *x, *w[2], *b_ih, *b_hh; /* w: W_ih, W_hh */
+  int64_t B, H, k[2], blocks, ldc;     /* k: columns of w */
+  float *packed[2], *bias, *gates;     /* [block][panel][k][COLS]; [ldc]; [rows][ldc] */
+  int64_t rows;                        /* of gates, in the products with x */
+  const float *h;                      /* of the step before */
+  float *g, *c, *h_new;                /* of this step */
+} lstm;
+
+/* c[m, COLS] = from + a[m, k] * panel[k][COLS]; rows of c are ldc apart, of from ldf, of a k. */
 typedef struct product {
-  const float *a, *packed;
+  const float *a, *panel, *from;
   float *c;
-  int64_t m, k, panels, ldc;
+  int64_t m, k, ldc, ldf;
 } product;
 
-INLINE void tile(const int rows, const float *a, int64_t k, const float *panel, float *c, int64_t ldc) {
-  vec acc[8][2];
-  for (int r = 0; r < rows; r++) {
-    acc[r][0] = *(const vec *)(c + r * ldc);
-    acc[r][1] = *(const vec *)(c + r * ldc + COLS / 2);
+/* tile: `ways` sums of every ways-th k each, so that few rows too keep enough additions in flight.
+ * multiply: `most` rows of a at a time, as many as the target's registers hold sums for; what is left in smaller tiles. */
+#define DEFINE_MULTIPLY(name, vec, most, ways_of_1, ways_of_2)                                                                             \
+  INLINE void tile_##name(const int rows, const int ways, const float *a, const product *p, const float *from, float *c) {                 \
+    enum { LANES = sizeof(vec) / sizeof(float), N = COLS / LANES };                                                                        \
+    const float *panel = p->panel;                                                                                                         \
+    int64_t k = p->k, i = 0;                                                                                                               \
+    vec sum[4][8][N];                                                                                                                      \
+    for (int w = 0; w < ways; w++)                                                                                                         \
+      for (int r = 0; r < rows; r++)                                                                                                       \
+        for (int v = 0; v < N; v++) sum[w][r][v] = w ? (vec){0} : *(const vec *)(from + r * p->ldf + v * LANES);                           \
+    for (; i + ways <= k; i += ways)                                                                                                       \
+      for (int w = 0; w < ways; w++)                                                                                                       \
+        for (int r = 0; r < rows; r++)                                                                                                     \
+          for (int v = 0; v < N; v++) sum[w][r][v] += a[r * k + i + w] * *(const vec *)(panel + (i + w) * COLS + v * LANES);               \
+    for (; ways > 1 && i < k; i++)                                                                                                         \
+      for (int r = 0; r < rows; r++)                                                                                                       \
+        for (int v = 0; v < N; v++) sum[0][r][v] += a[r * k + i] * *(const vec *)(panel + i * COLS + v * LANES);                           \
+    for (int r = 0; r < rows; r++)                                                                                                         \
+      for (int v = 0; v < N; v++) {                                                                                                        \
+        for (int w = 1; w < ways; w++) sum[0][r][v] += sum[w][r][v];                                                                       \
+        *(vec *)(c + r * p->ldc + v * LANES) = sum[0][r][v];                                                                               \
+      }                                                                                                                                    \
+  }                                                                                                                                        \
+  INLINE void multiply_##name(const product *p) {                                                                                          \
+    const float *a = p->a, *from = p->from;                                                                                                \
+    float *c = p->c;                                                                                                                       \
+    for (int64_t left = p->m, n; left > 0; left -= n, a += n * p->k, from += n * p->ldf, c += n * p->ldc) {                                \
+      n = left >= most ? most : left >= 4 ? 4 : left;                                                                                      \
+      if (n == most)                                                                                                                       \
+        tile_##name(most, most == 1 ? ways_of_1 : 1, a, p, from, c);                                                                       \
+      else if (n == 4)                                                                                                                     \
+        tile_##name(4, 1, a, p, from, c);                                                                                                  \
+      else if (n == 3)                                                                                                                     \
+        tile_##name(3, 1, a, p, from, c);                                                                                                  \
+      else if (n == 2)                                                                                                                     \
+        tile_##name(2, ways_of_2, a, p, from, c);                                                                                          \
+      else                                                                                                                                 \
+        tile_##name(1, ways_of_1, a, p, from, c);                                                                                          \
+    }                                                                                                                                      \
   }
-  for (int64_t i = 0; i < k; i++) {
-    vec b0 = *(const vec *)(panel + i * COLS), b1 = *(const vec *)(panel + i * COLS + COLS / 2);
-    for (int r = 0; r < rows; r++) {
-      acc[r][0] += a[r * k + i] * b0;
-      acc[r][1] += a[r * k + i] * b1;
-    }
-  }
-  for (int r = 0; r < rows; r++) {
-    *(vec *)(c + r * ldc) = acc[r][0];
-    *(vec *)(c + r * ldc + COLS / 2) = acc[r][1];
-  }
-}
-/* `rows` of a at a time, as many as the target's registers hold accumulators for; what is left in smaller tiles. */
-INLINE void multiply(const product *p, const int rows) {
-  for (int64_t j = 0; j < p->panels; j++) {
-    const float *panel = p->packed + j * p->k * COLS, *a = p->a;
-    float *c = p->c + j * COLS;
-    int64_t left = p->m;
-    for (; left >= rows; left -= rows, a += rows * p->k, c += rows * p->ldc) tile(rows, a, p->k, panel, c, p->ldc);
-    if (left >= 4) {
-      tile(4, a, p->k, panel, c, p->ldc);
-      left -= 4, a += 4 * p->k, c += 4 * p->ldc;
-    }
-    if (left == 3) tile(3, a, p->k, panel, c, p->ldc);
-    if (left == 2) tile(2, a, p->k, panel, c, p->ldc);
-    if (left == 1) tile(1, a, p->k, panel, c, p->ldc);
-  }
-}
 
 /* ---- cell functions: branch-free, so that the loop over cells becomes vectors ---- */
 INLINE uint32_t bits_of(float f) {
@@ -105,84 +134,148 @@ INLINE float tanh_of(float x) {
   far = float_of(bits_of(far) | (bits_of(x) & 0x80000000u));
   return z < 0.625f ? near : far;
 }
-/* gates[4 * n]; c[n] is updated, h[n] written. */
-INLINE void step_cells(int64_t n, const float *restrict gates, float *restrict c, float *restrict h) {
-  for (int64_t j = 0; j < n; j++) {
-    float i = sigmoid_of(gates[j]), f = sigmoid_of(gates[n + j]), g = tanh_of(gates[2 * n + j]), o = sigmoid_of(gates[3 * n + j]);
+/* gates[4][UNITS]; c[UNITS] is updated, h[UNITS] written. */
+INLINE void cells(const float *restrict gates, float *restrict c, float *restrict h) {
+  for (int j = 0; j < UNITS; j++) {
+    float i = sigmoid_of(gates[j]), f = sigmoid_of(gates[UNITS + j]), g = tanh_of(gates[2 * UNITS + j]),
+          o = sigmoid_of(gates[3 * UNITS + j]);
     float s = f * c[j] + i * g;
     c[j] = s;
     h[j] = o * tanh_of(s);
   }
 }
 
+/* ---- pieces of work ---- */
+/* Blocks [lo, hi): both weights and the bias. Columns of units past H are 0. */
+static void pack(void *ctx, int64_t lo, int64_t hi, int worker) {
+  const lstm *s = ctx;
+  (void)worker;
+  for (int64_t b = lo; b < hi; b++) {
+    int64_t units = s->H - b * UNITS < UNITS ? s->H - b * UNITS : UNITS;
+    for (int m = 0; m < 2; m++) {
+      int64_t k = s->k[m];
+      float *block = s->packed[m] + b * k * WIDE;
+      if (units < UNITS) memset(block, 0, (size_t)(k * WIDE) * sizeof *block);
+      for (int gate = 0; gate < 4; gate++) {
+        const float *from = s->w[m] + (gate * s->H + b * UNITS) * k;
+        float *to = block + gate / 2 * k * COLS + gate % 2 * UNITS;
+        for (int64_t at = 0; at < k; at += UNITS) { /* a square at a time, that both sides stay in the first cache */
+          int64_t n = k - at < UNITS ? k - at : UNITS;
+          for (int64_t u = 0; u < units; u++)
+            for (int64_t i = at; i < at + n; i++) to[i * COLS + u] = from[u * k + i];
+        }
+      }
+    }
+    for (int gate = 0; gate < 4; gate++)
+      for (int64_t u = 0; u < UNITS; u++) {
+        int64_t at = gate * s->H + b * UNITS + u;
+        s->bias[b * WIDE + gate * UNITS + u] = u < units ? s->b_ih[at] + s->b_hh[at] : 0.0f;
+      }
+  }
+}
+/* gates = bias + x W_ih for blocks x groups of SOME_ROWS rows, [lo, hi). */
+INLINE void project(const lstm *s, int64_t lo, int64_t hi, void (*multiply)(const product *)) {
+  int64_t groups = (s->rows + SOME_ROWS - 1) / SOME_ROWS, k = s->k[0];
+  for (int64_t u = lo; u < hi; u++) {
+    int64_t b = u / groups, first = u % groups * SOME_ROWS, m = s->rows - first < SOME_ROWS ? s->rows - first : SOME_ROWS;
+    for (int half = 0; half < 2; half++) {
+      int64_t col = b * WIDE + half * COLS;
+      multiply(&(product){s->x + first * k, s->packed[0] + col * k, s->bias + col, s->gates + first * s->ldc + col, m, k, s->ldc, 0});
+    }
+  }
+}
+/* One step of blocks [lo, hi). */
+INLINE void step(const lstm *s, int64_t lo, int64_t hi, void (*multiply)(const product *)) {
+  int64_t k = s->k[1];
+  for (int64_t b = lo; b < hi; b++) {
+    int64_t units = s->H - b * UNITS < UNITS ? s->H - b * UNITS : UNITS;
+    for (int half = 0; half < 2; half++) {
+      int64_t col = b * WIDE + half * COLS;
+      multiply(&(product){s->h, s->packed[1] + col * k, s->g + col, s->g + col, s->B, k, s->ldc, s->ldc});
+    }
+    for (int64_t r = 0; r < s->B; r++) {
+      const float *g = s->g + r * s->ldc + b * WIDE;
+      float *c = s->c + r * s->H + b * UNITS, *h = s->h_new + r * s->H + b * UNITS;
+      if (units == UNITS) {
+        cells(g, c, h);
+      } else {
+        float few_c[UNITS] = {0}, few_h[UNITS];
+        memcpy(few_c, c, (size_t)units * sizeof *c);
+        cells(g, few_c, few_h);
+        memcpy(c, few_c, (size_t)units * sizeof *c);
+        memcpy(h, few_h, (size_t)units * sizeof *h);
+      }
+    }
+  }
+}
+
 /* ---- one copy per instruction set ---- */
 typedef struct isa {
-  void (*multiply)(const product *p);
-  void (*step_cells)(int64_t n, const float *gates, float *c, float *h);
+  tn_pool_fn project, step;
 } isa;
-#define DEFINE_ISA(name, rows, attribute)                                                                                                  \
-  attribute static void multiply_##name(const product *p) { multiply(p, rows); }                                                           \
-  attribute static void step_cells_##name(int64_t n, const float *gates, float *c, float *h) { step_cells(n, gates, c, h); }               \
-  static const isa isa_##name = {multiply_##name, step_cells_##name};
-DEFINE_ISA(base, 3, )
+#define DEFINE_ISA(name, vec, most, ways_of_1, ways_of_2, attribute)                                                                       \
+  DEFINE_MULTIPLY(name, vec, most, ways_of_1, ways_of_2)                                                                                   \
+  attribute static void project_##name(void *s, int64_t lo, int64_t hi, int worker) { (void)worker, project(s, lo, hi, multiply_##name); } \
+  attribute static void step_##name(void *s, int64_t lo, int64_t hi, int worker) { (void)worker, step(s, lo, hi, multiply_##name); }       \
+  static const isa isa_##name = {project_##name, step_##name};
+DEFINE_ISA(base, vec16, 1, 1, 1, )
 #if defined(__x86_64__)
-DEFINE_ISA(avx2, 3, __attribute__((target("avx2,fma"))))
-DEFINE_ISA(avx512, 8, __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))))
+DEFINE_ISA(avx2, vec32, 3, 2, 1, __attribute__((target("avx2,fma"))))
+DEFINE_ISA(avx512, vec64, 8, 4, 2, __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))))
+static const isa *const isas[TN_K_N_ISAS] = {&isa_base, &isa_avx2, &isa_avx512};
+#else
+static const isa *const isas[TN_K_N_ISAS] = {&isa_base, &isa_base, &isa_base};
 #endif
 
-/* Best set the machine has and TENON_ISA allows. */
-static const isa *choose_isa(void) {
-#if defined(__x86_64__)
-  bool only_avx2 = strcmp(tn_env_get(TN_ENV_ISA), "avx2") == 0;
-  if (!only_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return &isa_avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &isa_avx2;
-#endif
-  return &isa_base;
+/* Runs units [0, n) of `each` operations, `share` and more of them at once. */
+static void run(tn_pool *pool, tn_pool_fn fn, lstm *s, int64_t n, int64_t each, int64_t share) {
+  tn_pool_run(pool, fn, s, n, each >= share ? 1 : share / each);
 }
 
-/* w[n, k] -> out[panel][k][COLS], columns past n are 0. */
-static void pack(const float *w, int64_t n, int64_t k, int64_t panels, float *out) {
-  for (int64_t p = 0; p < panels; p++)
-    for (int64_t j = 0; j < COLS; j++) {
-      int64_t row = p * COLS + j;
-      for (int64_t i = 0; i < k; i++) out[(p * k + i) * COLS + j] = row < n ? w[row * k + i] : 0.0f;
-    }
-}
-
-tn_status tn_k_lstm(const tn_tensor *in, bool reverse, tn_tensor *out) {
-  const float *x = in[0].data, *w_ih = in[1].data, *w_hh = in[2].data, *b_ih = in[3].data, *b_hh = in[4].data;
+tn_status tn_k_lstm(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out) {
+  const isa *with = isas[tn_k_best_isa()];
   int64_t T = in[0].shape[0], B = in[0].shape[1], I = in[0].shape[2], H = in[5].shape[1];
-  int64_t gates = 4 * H, panels = (gates + COLS - 1) / COLS, ldc = panels * COLS;
-  float *y = out[0].data, *h_last = out[1].data, *c = out[2].data;
-  const float *h = in[5].data;
+  const float *x = in[0].data;
+  float *y = out[0].data;
+  lstm s = {.w = {in[1].data, in[2].data},
+            .b_ih = in[3].data,
+            .b_hh = in[4].data,
+            .B = B,
+            .H = H,
+            .k = {I, H},
+            .h = in[5].data,
+            .c = out[2].data};
   size_t state_bytes = (size_t)(B * H) * sizeof(float);
   if (state_bytes == 0) return TN_OK;
-  memcpy(c, in[6].data, state_bytes);
-  int64_t chunk = B < 192 ? (191 + B) / B : 1; /* steps whose input products are made together */
-  if (chunk > T) chunk = T;
-  float *room = T ? tn_aligned_alloc(64, (size_t)(ldc * (I + H + 1 + chunk * B)) * sizeof(float)) : NULL;
-  if (T && !room) return TN_E_NOMEM;
-  float *packed_ih = room, *packed_hh = room + ldc * I, *bias = room + ldc * (I + H), *xg = bias + ldc;
+  memcpy(s.c, in[6].data, state_bytes);
   if (T) {
-    pack(w_ih, gates, I, panels, packed_ih);
-    pack(w_hh, gates, H, panels, packed_hh);
-    for (int64_t j = 0; j < ldc; j++) bias[j] = j < gates ? b_ih[j] + b_hh[j] : 0.0f;
-  }
-  const isa *k = choose_isa();
-  for (int64_t done = 0; done < T; done += chunk) {
-    int64_t n = T - done < chunk ? T - done : chunk, t0 = reverse ? T - done - n : done;
-    for (int64_t r = 0; r < n * B; r++) memcpy(xg + r * ldc, bias, (size_t)ldc * sizeof *bias);
-    k->multiply(&(product){x + t0 * B * I, packed_ih, xg, n * B, I, panels, ldc});
-    for (int64_t s = 0; s < n; s++) {
-      int64_t t = reverse ? t0 + n - 1 - s : t0 + s;
-      float *g = xg + (t - t0) * B * ldc, *h_new = y + t * B * H;
-      k->multiply(&(product){h, packed_hh, g, B, H, panels, ldc});
-      for (int64_t b = 0; b < B; b++) k->step_cells(H, g + b * ldc, c + b * H, h_new + b * H);
-      h = h_new;
+    int64_t chunk = B < 192 ? (191 + B) / B : 1; /* steps whose input products are made together */
+    if (chunk > T) chunk = T;
+    s.blocks = (H + UNITS - 1) / UNITS;
+    s.ldc = s.blocks * WIDE;
+    float *room = tn_aligned_alloc(64, (size_t)(s.ldc * (I + H + 1 + chunk * B)) * sizeof(float));
+    if (!room) return TN_E_NOMEM;
+    s.packed[0] = room;
+    s.packed[1] = room + s.ldc * I;
+    s.bias = s.packed[1] + s.ldc * H;
+    s.gates = s.bias + s.ldc;
+    run(pool, pack, &s, s.blocks, (I + H) * WIDE, PACK_SHARE);
+    for (int64_t done = 0; done < T; done += chunk) {
+      int64_t n = T - done < chunk ? T - done : chunk, t0 = reverse ? T - done - n : done;
+      s.x = x + t0 * B * I;
+      s.rows = n * B;
+      run(pool, with->project, &s, s.blocks * ((s.rows + SOME_ROWS - 1) / SOME_ROWS),
+          (s.rows < SOME_ROWS ? s.rows : SOME_ROWS) * (I + 1) * WIDE, SHARE);
+      for (int64_t i = 0; i < n; i++) {
+        int64_t t = reverse ? t0 + n - 1 - i : t0 + i;
+        s.g = s.gates + (t - t0) * B * s.ldc;
+        s.h_new = y + t * B * H;
+        run(pool, with->step, &s, s.blocks, B * H * WIDE, SHARE);
+        s.h = s.h_new;
+      }
     }
+    tn_free_aligned(room);
   }
-  memcpy(h_last, h, state_bytes);
-  tn_free_aligned(room);
+  memcpy(out[1].data, s.h, state_bytes);
   return TN_OK;
 }

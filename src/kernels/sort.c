@@ -5,11 +5,14 @@
  * keys keep their order, so the result is stable both ways (torch.sort with stable=True; NaN counts as largest).
  * Rows are gathered, sorted as (key, place) pairs, and the elements copied by place, so payloads such as -0 survive.
  * Short rows: insertion sort. Long ones: radix sort by bytes, skipping bytes that are the same everywhere.
- * topk keeps the k best in a heap (ties: lower place first) and hands them out sorted. */
+ * topk keeps the k best in a heap (ties: lower place first) and hands them out sorted.
+ * Rows are shared out over the pool; each piece of work gets its own room. */
 #include "kernels/kernels_int.h"
+#include <stdatomic.h>
 #include <string.h>
 
-#define SOME 128 /* elements whose keys topk makes at a time */
+#define SOME 128       /* elements whose keys topk makes at a time */
+enum { SHARE = 4096 }; /* elements that a thread should get at once: below, a fork is not worth it */
 typedef struct pair {
   uint64_t key;
   int64_t at;
@@ -87,23 +90,40 @@ static void put(const tn_tensor *in, int64_t first, int64_t step, const pair *v,
   ((int64_t *)idx->data)[to] = v->at;
 }
 
-/* values[o, k, i], idx[o, k, i] = k-th of in[o, :, i] and where it stood. Source: torch.sort. */
-tn_status tn_k_sort(const tn_tensor *in, int dim, bool descending, tn_tensor *out_values, tn_tensor *out_idx) {
-  int64_t outer = tn_k_span(in, 0, dim), inner = tn_k_span(in, dim + 1, in->rank), n = in->shape[dim];
-  uint64_t flip = descending ? UINT64_MAX : 0;
-  if (n == 0 || outer == 0 || inner == 0) return TN_OK;
-  if ((uint64_t)n > SIZE_MAX / (2 * sizeof(pair))) return TN_E_NOMEM;
+/* One call, as threads see it. */
+typedef struct job {
+  const tn_tensor *in;
+  tn_tensor *values, *idx;
+  int64_t n, k, inner; /* elements of a row; of them wanted; distance between neighbours of a row */
+  uint64_t flip;
+  atomic_bool nomem;
+} job;
+static tn_status run(tn_pool *pool, tn_pool_fn fn, job *j) {
+  int64_t rows = tn_k_numel(j->in) / j->n;
+  tn_pool_run(pool, fn, j, rows, j->n >= SHARE ? 1 : SHARE / j->n);
+  return atomic_load(&j->nomem) ? TN_E_NOMEM : TN_OK;
+}
+
+static void sort_rows(void *ctx, int64_t lo, int64_t hi, int worker) {
+  job *j = ctx;
+  int64_t n = j->n, inner = j->inner;
   pair *v = tn_malloc(2 * (size_t)n * sizeof *v);
-  if (!v) return TN_E_NOMEM;
-  for (int64_t o = 0; o < outer; o++)
-    for (int64_t i = 0; i < inner; i++) {
-      int64_t first = o * n * inner + i;
-      make_keys(in, first, inner, n, flip, 0, v);
-      sort_pairs(v, v + n, n);
-      for (int64_t k = 0; k < n; k++) put(in, first, inner, &v[k], out_values, out_idx, first + k * inner);
-    }
+  (void)worker;
+  if (!v) atomic_store(&j->nomem, true);
+  for (int64_t r = lo; v && r < hi; r++) {
+    int64_t first = r / inner * n * inner + r % inner;
+    make_keys(j->in, first, inner, n, j->flip, 0, v);
+    sort_pairs(v, v + n, n);
+    for (int64_t k = 0; k < n; k++) put(j->in, first, inner, &v[k], j->values, j->idx, first + k * inner);
+  }
   tn_free(v);
-  return TN_OK;
+}
+/* values[o, k, i], idx[o, k, i] = k-th of in[o, :, i] and where it stood. Source: torch.sort. */
+tn_status tn_k_sort(tn_pool *pool, const tn_tensor *in, int dim, bool descending, tn_tensor *out_values, tn_tensor *out_idx) {
+  job j = {in, out_values, out_idx, in->rank ? in->shape[dim] : 1, 0, tn_k_span(in, dim + 1, in->rank), descending ? UINT64_MAX : 0, false};
+  if (tn_k_numel(in) == 0) return TN_OK;
+  if ((uint64_t)j.n > SIZE_MAX / (2 * sizeof(pair))) return TN_E_NOMEM;
+  return run(pool, sort_rows, &j);
 }
 
 static bool later(const pair *a, const pair *b) { return a->key != b->key ? a->key > b->key : a->at > b->at; }
@@ -120,32 +140,36 @@ static void sink(pair *heap, int64_t n, int64_t i, pair x) {
   heap[i] = x;
 }
 
-/* values[o, j, i], idx[o, j, i] = j-th largest (smallest) of in[o, :, i], j < k, sorted. Source: torch.topk. */
-tn_status tn_k_topk(const tn_tensor *in, int64_t k, int dim, bool largest, tn_tensor *out_values, tn_tensor *out_idx) {
-  int64_t outer = tn_k_span(in, 0, dim), inner = tn_k_span(in, dim + 1, in->rank), n = in->shape[dim];
-  uint64_t flip = largest ? UINT64_MAX : 0;
-  if (k == 0 || outer == 0 || inner == 0) return TN_OK;
-  if ((uint64_t)k > SIZE_MAX / sizeof(pair)) return TN_E_NOMEM;
+static void topk_rows(void *ctx, int64_t lo, int64_t hi, int worker) {
+  job *j = ctx;
+  const tn_tensor *in = j->in;
+  int64_t n = j->n, k = j->k, inner = j->inner;
   pair *heap = tn_malloc((size_t)k * sizeof *heap);
-  if (!heap) return TN_E_NOMEM;
-  for (int64_t o = 0; o < outer; o++)
-    for (int64_t i = 0; i < inner; i++) {
-      int64_t first = o * n * inner + i;
-      make_keys(in, first, inner, k, flip, 0, heap);
-      for (int64_t j = k / 2 - 1; j >= 0; j--) sink(heap, k, j, heap[j]);
-      for (int64_t j = k; j < n; j += SOME) {
-        pair x[SOME];
-        int64_t some = n - j < SOME ? n - j : SOME;
-        make_keys(in, first + j * inner, inner, some, flip, j, x);
-        for (int64_t e = 0; e < some; e++) /* a later place never beats an equal key */
-          if (x[e].key < heap[0].key) sink(heap, k, 0, x[e]);
-      }
-      for (int64_t j = k - 1; j >= 0; j--) { /* the latest goes last */
-        pair top = heap[0];
-        sink(heap, j, 0, heap[j]);
-        put(in, first, inner, &top, out_values, out_idx, (o * k + j) * inner + i);
-      }
+  (void)worker;
+  if (!heap) atomic_store(&j->nomem, true);
+  for (int64_t r = lo; heap && r < hi; r++) {
+    int64_t o = r / inner, i = r % inner, first = o * n * inner + i;
+    make_keys(in, first, inner, k, j->flip, 0, heap);
+    for (int64_t e = k / 2 - 1; e >= 0; e--) sink(heap, k, e, heap[e]);
+    for (int64_t at = k; at < n; at += SOME) {
+      pair x[SOME];
+      int64_t some = n - at < SOME ? n - at : SOME;
+      make_keys(in, first + at * inner, inner, some, j->flip, at, x);
+      for (int64_t e = 0; e < some; e++) /* a later place never beats an equal key */
+        if (x[e].key < heap[0].key) sink(heap, k, 0, x[e]);
     }
+    for (int64_t e = k - 1; e >= 0; e--) { /* the latest goes last */
+      pair top = heap[0];
+      sink(heap, e, 0, heap[e]);
+      put(in, first, inner, &top, j->values, j->idx, (o * k + e) * inner + i);
+    }
+  }
   tn_free(heap);
-  return TN_OK;
+}
+/* values[o, j, i], idx[o, j, i] = j-th largest (smallest) of in[o, :, i], j < k, sorted. Source: torch.topk. */
+tn_status tn_k_topk(tn_pool *pool, const tn_tensor *in, int64_t k, int dim, bool largest, tn_tensor *out_values, tn_tensor *out_idx) {
+  job j = {in, out_values, out_idx, in->rank ? in->shape[dim] : 1, k, tn_k_span(in, dim + 1, in->rank), largest ? UINT64_MAX : 0, false};
+  if (k == 0 || tn_k_numel(in) == 0) return TN_OK;
+  if ((uint64_t)k > SIZE_MAX / sizeof(pair)) return TN_E_NOMEM;
+  return run(pool, topk_rows, &j);
 }

@@ -104,5 +104,5 @@ tn_status tn_eval_INDEX_PUT(tn_eval_ctx *c) {
   int dims[TN_MAX_RANK];
   TN_TRY(int_dims(c, dims));
   return tn_eval_status(
-      c, tn_k_index_put(&c->in[0], &c->in[1], &c->in[2], dims, c->n->n_in - 2, tn_attr_bool(c->n, "accumulate", false), c->out));
+      c, tn_k_index_put(NULL, &c->in[0], &c->in[1], &c->in[2], dims, c->n->n_in - 2, tn_attr_bool(c->n, "accumulate", false), c->out));
 }

@@ -30,7 +30,7 @@ tn_status tn_eval_SCATTER(tn_eval_ctx *c) {
     if (idx->shape[i] > src->shape[i] || (i != axis && idx->shape[i] > x->shape[i]))
       return tn_eval_fail(c, TN_E_ARG, "index dim %d is %lld, source has %lld, operand %lld", i, (long long)idx->shape[i],
                           (long long)src->shape[i], (long long)x->shape[i]);
-  return tn_eval_status(c, tn_k_scatter(x, idx, src, axis, tn_attr_str(c->n, "combiner", "set"), c->out));
+  return tn_eval_status(c, tn_k_scatter(NULL, x, idx, src, axis, tn_attr_str(c->n, "combiner", "set"), c->out));
 }
 
 tn_status tn_infer_SORT(tn_infer_ctx *c) {
@@ -42,7 +42,7 @@ tn_status tn_infer_SORT(tn_infer_ctx *c) {
 }
 tn_status tn_eval_SORT(tn_eval_ctx *c) {
   return tn_eval_status(
-      c, tn_k_sort(c->in, (int)tn_attr_int(c->n, "dim", 0), tn_attr_bool(c->n, "descending", false), &c->out[0], &c->out[1]));
+      c, tn_k_sort(NULL, c->in, (int)tn_attr_int(c->n, "dim", 0), tn_attr_bool(c->n, "descending", false), &c->out[0], &c->out[1]));
 }
 
 tn_status tn_infer_TOPK(tn_infer_ctx *c) {
@@ -61,7 +61,7 @@ tn_status tn_infer_TOPK(tn_infer_ctx *c) {
 tn_status tn_eval_TOPK(tn_eval_ctx *c) {
   int64_t axis = tn_attr_int(c->n, "dim", 0), k = c->out->shape[axis], n = c->in->shape[axis];
   if (k > n) return tn_eval_fail(c, TN_E_ARG, "k is %lld, dim %lld has %lld", (long long)k, (long long)axis, (long long)n);
-  return tn_eval_status(c, tn_k_topk(c->in, k, (int)axis, tn_attr_bool(c->n, "largest", false), &c->out[0], &c->out[1]));
+  return tn_eval_status(c, tn_k_topk(NULL, c->in, k, (int)axis, tn_attr_bool(c->n, "largest", false), &c->out[0], &c->out[1]));
 }
 
 tn_status tn_infer_LSTM(tn_infer_ctx *c) {
@@ -86,4 +86,4 @@ tn_status tn_infer_LSTM(tn_infer_ctx *c) {
   TN_TRY(tn_rule_result(c, TN_F32, 2, h0->dim));
   return tn_rule_result(c, TN_F32, 2, h0->dim);
 }
-tn_status tn_eval_LSTM(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_lstm(c->in, tn_attr_bool(c->n, "reverse", false), c->out)); }
+tn_status tn_eval_LSTM(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_lstm(NULL, c->in, tn_attr_bool(c->n, "reverse", false), c->out)); }

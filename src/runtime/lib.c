@@ -1,6 +1,7 @@
 /* Library calls of plans: the rows of plan/lib.def on the kernels of src/kernels. Those want row-major tensors; operands
  * that are not get a row-major copy in memory of the run that is kept (one room per operand position), and results that
- * are not are computed there and copied out. A new row needs a line in lib.def and a case here. */
+ * are not are computed there and copied out. Kernels get the run's pool and share their work out themselves. A new row needs
+ * a line in lib.def and a case here. */
 #include <inttypes.h>
 #include <string.h>
 #include "kernels/kernels.h"
@@ -150,26 +151,26 @@ static tn_status dispatch(tn_run *r, uint32_t lib, const int64_t *v, const tn_te
   switch ((tn_plib)lib) {
   case TN_LIB_SORT:
     TN_TRY(dim_of(r, name, in, v[0], &dim));
-    return tn_k_sort(in, dim, v[1] != 0, &out[0], &out[1]);
+    return tn_k_sort(r->pool, in, dim, v[1] != 0, &out[0], &out[1]);
   case TN_LIB_TOPK:
     TN_TRY(dim_of(r, name, in, v[1], &dim));
     if (v[0] < 0 || v[0] > (in->rank ? in->shape[dim] : 1))
       return tn_fail(&r->diag, TN_E_ARG, "%s wants %" PRId64 " of %" PRId64 " elements", name, v[0], in->rank ? in->shape[dim] : 1);
-    return tn_k_topk(in, v[0], dim, v[2] != 0, &out[0], &out[1]);
-  case TN_LIB_LSTM: return tn_k_lstm(in, v[0] != 0, out);
+    return tn_k_topk(r->pool, in, v[0], dim, v[2] != 0, &out[0], &out[1]);
+  case TN_LIB_LSTM: return tn_k_lstm(r->pool, in, v[0] != 0, out);
   case TN_LIB_INDEX_PUT:
     for (int64_t i = 0; i < v[1]; i++) TN_TRY(dim_of(r, name, in, v[2 + i], &dims[i]));
-    return tn_k_index_put(&in[0], &in[1], &in[2], dims, (int)v[1], v[0] != 0, out);
+    return tn_k_index_put(r->pool, &in[0], &in[1], &in[2], dims, (int)v[1], v[0] != 0, out);
   case TN_LIB_SCATTER: {
     static const char *const how[] = {"set", "sum", "prod", "max", "min"};
     TN_TRY(dim_of(r, name, in, v[0], &dim));
     if (v[1] < 0 || v[1] > 4) return tn_fail(&r->diag, TN_E_VERIFY, "%s has combiner %" PRId64, name, v[1]);
-    return tn_k_scatter(&in[0], &in[1], &in[2], dim, how[v[1]], out);
+    return tn_k_scatter(r->pool, &in[0], &in[1], &in[2], dim, how[v[1]], out);
   }
   case TN_LIB_SCAN:
     TN_TRY(dim_of(r, name, in, v[1], &dim));
     if (v[0] < 0 || v[0] >= TN_N_COMBINERS) return tn_fail(&r->diag, TN_E_VERIFY, "%s has combiner %" PRId64, name, v[0]);
-    tn_k_scan_ref((tn_combiner)v[0], in, dim, out);
+    tn_k_scan(r->pool, (tn_combiner)v[0], in, dim, out);
     return TN_OK;
   case TN_LIB_COPY: /* handled before */
   case TN_N_LIBS: break;

@@ -353,6 +353,28 @@ def test_unknown_operator_runs_in_torch():
         torch.compile(lambda x: angry(x) + 1, backend="tenon")(torch.randn(3))
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, i: (x.cumsum(0), x.cumsum(-1), x.cummax(1).values, x[0].cumprod(0)),
+        lambda x, i: (x > 0).cumsum(1),
+        lambda x, i: x.sort(1, descending=True),
+        lambda x, i: x.topk(5, 0),
+        lambda x, i: x.scatter_add(0, i, x),
+        lambda x, i: x.index_put((i[0, :7],), x[:7], accumulate=True),
+        lambda x, i: F.embedding_bag(i[:, :6], x, mode="sum"),
+    ],
+)
+def test_library_kernels_on_threads(fn):
+    x, i = torch.randn(300, 500), torch.randint(0, 300, (300, 500))
+
+    class Model(nn.Module):
+        def forward(self, x, i):
+            return fn(x, i)
+
+    check(Model(), x, i, options={"threads": 2})
+
+
 def test_index_outside_its_table():
     model = nn.Embedding(10, 4)
     f = check(model, torch.tensor([1, 2, 3]))
