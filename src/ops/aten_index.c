@@ -238,20 +238,25 @@ tn_status tn_d_embedding_bag(tn_decomp_ctx *c) {       /* result 0 only */
   if (mode < 0 || mode > 2) return tn_at_unsup(c, "mode %lld", (long long)mode);
   bool last = tn_at_b(c, "include_last_offset", false);
   tn_dim n = tn_b_dim(c, i, 0), bags = last ? tn_dim_sub(t, tn_b_dim(c, off, 0), 1) : tn_b_dim(c, off, 0), width = tn_b_dim(c, w, 1);
-  tn_ref x = tn_b_up(c, tn_b_take(c, w, i, 0)), keep = {0};           /* [n, width] */
+  int64_t len = last ? 0 : bag_length(c, off);
+  bool even = len > 0 && tn_dim_mul(t, bags, len) == n;
+  if (even) {                                          /* [bags, len]: the sum over a bag reads what it takes, nothing between */
+    tn_dim s[2] = {bags, len};
+    i = tn_b_reshape(c, i, s, 2);
+    if (p.id) p = tn_b_reshape(c, p, s, 2);
+  }
+  tn_ref x = tn_b_up(c, tn_b_take(c, w, i, 0)), keep = {0};           /* [n or bags, len; width] */
   tn_dtype ct = tn_b_dtype(c, x);
-  if (p.id) x = mul(c, x, tn_b_unsq(c, tn_b_cast(c, p, ct), 1));
+  int one = 1, end = even ? 2 : 1;
+  if (p.id) x = mul(c, x, tn_b_unsq(c, tn_b_cast(c, p, ct), end));
   if (pad >= 0) {
     keep = tn_b_2(c, TN_OP_NE, i, tn_b_int(c, pad, tn_b_dtype(c, i)));
-    x = tn_b_sel(c, tn_b_unsq(c, keep, 1), x, tn_b_num(c, mode == 2 ? -INFINITY : 0, ct));
+    x = tn_b_sel(c, tn_b_unsq(c, keep, end), x, tn_b_num(c, mode == 2 ? -INFINITY : 0, ct));
   }
   tn_ref ones = keep.id ? tn_b_cast(c, keep, ct) : filled_num(c, i, 1, ct), y, cnt;
-  int64_t len = last ? 0 : bag_length(c, off);
-  int one = 1;
-  if (len > 0 && tn_dim_mul(t, bags, len) == n) {
-    tn_dim s[3] = {bags, len, width};
-    y = tn_b_reduce(c, mode == 2 ? TN_C_MAX : TN_C_SUM, tn_b_reshape(c, x, s, 3), &one, 1, false);
-    cnt = tn_b_reduce(c, TN_C_SUM, tn_b_reshape(c, ones, s, 2), &one, 1, false);
+  if (even) {
+    y = tn_b_reduce(c, mode == 2 ? TN_C_MAX : TN_C_SUM, x, &one, 1, false);
+    cnt = tn_b_reduce(c, TN_C_SUM, ones, &one, 1, false);
   } else {                                             /* bag of sample j = number of offsets <= j, less one */
     tn_ref j = tn_b_along(c, tn_b_iota(c, n, TN_I64), 0, 2), o = tn_b_along(c, tn_b_cast(c, tn_b_slice(c, off, 0, 0, bags, 1), TN_I64), 1, 2);
     tn_ref bag = tn_b_reduce(c, TN_C_SUM, tn_b_cast(c, tn_b_2(c, TN_OP_LE, o, j), TN_I64), &one, 1, false);

@@ -564,8 +564,13 @@ def test_embedding_bag():
         for off in (torch.tensor([0, 4]), torch.tensor([0, 0, 3, 8])):
             check_op(aten._embedding_bag_forward_only.default, (w, i, off, False, mode), results=[0])
     check_op(aten._embedding_bag_forward_only.default, (w, i, torch.tensor([0, 3]), False, 0, False, rnd(8)), results=[0])
-    m = torch.nn.EmbeddingBag(10, 4, mode="mean").requires_grad_(False)
-    check_fn(lambda t: m(t), (torch.tensor([[1, 2, 3], [4, 5, 6]]),))
+    even = torch.tensor([[1, 2, 3], [4, 5, 6]])  # bags of one length: no scatter
+    for mode in ("sum", "mean", "max"):
+        for padding_idx in (None, 2):
+            m = torch.nn.EmbeddingBag(10, 4, mode=mode, padding_idx=padding_idx).requires_grad_(False)
+            check_fn(lambda t, m=m: m(t), (even,))
+            if mode == "sum":
+                check_fn(lambda t, p, m=m: m(t, per_sample_weights=p), (even, rnd(2, 3)))
 
 
 def test_search():
