@@ -2,12 +2,16 @@
 # Builds with sanitizers, each kind in a folder of its own:  sanitize.sh address | threads | fuzz <seconds>
 #   address   unit tests and a share of the kernel tests; address (leaks too) and undefined behaviour
 #   threads   unit tests of the run time, built without the compiler; data races
-#   fuzz      every parser on mutated inputs, under "address"
+#   fuzz      every parser on mutated inputs, address and undefined behaviour, guided by coverage
 # Exit 77 with the reason where programs built this way do not start.
 set -eu
 cd "$(dirname "$0")/.."
 kind=$1 BUILD=${BUILD:-build}
-[ "$kind" = threads ] && dir=$BUILD-threads flag=thread more=-Dcompiler=false || dir=$BUILD-sanitize flag=address,undefined more=
+case $kind in
+  address) dir=$BUILD-sanitize flag=address,undefined more= ;;
+  threads) dir=$BUILD-threads flag=thread more=-Dcompiler=false ;;
+  fuzz) dir=$BUILD-fuzz flag=address,undefined more=-Dfuzz_coverage=true ;;
+esac
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1
 

@@ -1,8 +1,9 @@
 /* A small mutation fuzzer for any file that defines LLVMFuzzerTestOneInput, so that fuzzing needs no compiler of its own
  * (the same files link with libFuzzer):  fuzz_<name> <seconds> [folder of seeds, or one crashing input]
  *
- * Mutates seeds (or text made of their pieces), and in every fourth run lets a random allocation and all after it fail.
- * An input that crashes is left in fuzz-crash.tmp. Coverage does not guide it: it finds shallow bugs quickly. */
+ * Mutates seeds (or text made of their pieces), and in every fourth run lets a random allocation and all after it fail. Built with
+ * -fsanitize-coverage=trace-pc, an input that reaches a new edge between basic blocks becomes a seed. FUZZ_SEED numbers another run.
+ * An input that crashes, or takes a minute, is left in fuzz-crash.tmp. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <signal.h>
@@ -16,7 +17,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 void __sanitizer_set_death_callback(void (*fn)(void)) __attribute__((weak));
 
-enum { INPUT_BYTES = 1 << 16, MAX_SEEDS = 1024 };
+enum { INPUT_BYTES = 1 << 16, MAX_SEEDS = 8192, EDGES = 1 << 18, PATIENCE_S = 60 };
 static uint8_t input[INPUT_BYTES];
 static size_t input_n;
 static struct {
@@ -24,6 +25,18 @@ static struct {
   size_t n;
 } seed[MAX_SEEDS];
 static size_t n_seeds;
+
+/* ---- coverage: a bit for each edge, by hash ---- */
+static uint8_t edge[EDGES];
+static size_t n_edges;
+static uintptr_t previous;
+void __sanitizer_cov_trace_pc(void);
+__attribute__((no_sanitize_coverage, no_sanitize_address, no_sanitize_undefined)) void __sanitizer_cov_trace_pc(void) { /* may come before the sanitizers are ready */
+  uintptr_t pc = (uintptr_t)__builtin_return_address(0), at = (pc ^ previous * 31) % EDGES;
+  previous = pc;
+  n_edges += !edge[at];
+  edge[at] = 1;
+}
 
 static void keep_input(void) {
   FILE *f = fopen("fuzz-crash.tmp", "wb");
@@ -60,6 +73,14 @@ static void add_seed(const char *path) {
     add_seed(sub);
   }
   if (dir) closedir(dir);
+}
+
+static void add_input(void) {
+  char *s = n_seeds < MAX_SEEDS ? malloc(input_n + 1) : NULL;
+  if (!s) return;
+  memcpy(s, input, input_n);
+  seed[n_seeds].s = s;
+  seed[n_seeds++].n = input_n;
 }
 
 static void insert(size_t at, const void *p, size_t n) {
@@ -116,10 +137,15 @@ static void run_once(bool starve) {
 }
 
 int main(int argc, char **argv) {
+  const char *number = getenv("FUZZ_SEED");
+  if (number) rng ^= strtoull(number, NULL, 10) * 0x2545f4914f6cdd1du;
   double seconds = argc > 1 ? atof(argv[1]) : 10;
   for (int i = 2; i < argc; i++) add_seed(argv[i]);
-  static const int fatal[] = {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL};
-  for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) signal(fatal[i], on_signal);
+  static const int fatal[] = {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL, SIGALRM};
+  static char own[1 << 16]; /* a stack overflow leaves no room on the other one */
+  sigaltstack(&(stack_t){.ss_sp = own, .ss_size = sizeof own}, NULL);
+  struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+  for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) sigaction(fatal[i], &act, NULL);
   if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(keep_input);
   size_t n_files = n_seeds;
   if (n_seeds == 0) {
@@ -133,12 +159,15 @@ int main(int argc, char **argv) {
   }
   uint64_t start = tn_now_ns(), end = start + (uint64_t)(seconds * 1e9), runs = 0;
   for (; tn_now_ns() < end; runs++) {
-    size_t k = rnd(n_seeds);
+    size_t k = rnd(rnd(2) ? n_seeds : n_files + (n_files == 0)), before = n_edges;
     memcpy(input, seed[k].s, input_n = seed[k].n);
     for (size_t m = rnd(6) + 1; m; m--) mutate();
+    if (runs % 64 == 0) alarm(PATIENCE_S);
     run_once(runs % 4 == 3);
+    if (n_edges > before && runs % 4 != 3 && input_n <= INPUT_BYTES / 2) add_input();
   }
-  printf("%s: %zu seeds, %llu inputs, no crash\n", argv[0], n_files, (unsigned long long)runs);
+  alarm(0);
+  printf("%s: %zu seeds, %zu found, %zu edges, %llu inputs, no crash\n", argv[0], n_files, n_seeds - n_files, n_edges, (unsigned long long)runs);
   for (size_t i = 0; i < n_seeds; i++) free(seed[i].s);
   return 0;
 }
