@@ -159,7 +159,7 @@ INLINE void store_i(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t 
     default: call(TN_C_MIN); break;                                                                                                        \
   }
 
-#define DEFINE_LOOPS(A, y, IDENTITY)                                                                                                       \
+#define DEFINE_LOOPS(A, V, y, IDENTITY)                                                                                                    \
   /* v[r][k] = the running value of v[r][0..k], from acc[r] on; k < n. Touches `warm` / ROWS lines from each ahead[r] and to[r] on. */     \
   INLINE void chains_##y(tn_combiner c, A(*v)[RUN], int64_t n, A *acc, int64_t warm, const char **ahead, char **to) {                      \
     A a[ROWS];                                                                                                                             \
@@ -230,7 +230,7 @@ INLINE void store_i(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t 
   }                                                                                                                                        \
   /* one row of sums; vectors of 8 are scanned by shifts, and what came before is added to each */                                         \
   INLINE void line_##y(const scan *s, int64_t row) {                                                                                       \
-    typedef A vec __attribute__((vector_size(64), aligned(64), may_alias));                                                                \
+    typedef V vec __attribute__((vector_size(64), aligned(64), may_alias));                                                                \
     _Alignas(64) A v[2 * RUN];                                                                                                             \
     vec before = {0}, none = {0};                                                                                                          \
     int64_t at = (row / s->inner * s->len * s->inner + row % s->inner) * s->size;                                                          \
@@ -266,8 +266,9 @@ INLINE void store_i(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t 
 #define TAKE_IN_i(c) take_in_i(c, before, v[r], some)
 #define JOIN_f(c) join_f(c, acc, v, n)
 #define JOIN_i(c) join_i(c, acc, v, n)
-DEFINE_LOOPS(double, f, tn_combiner_identity(s->c, TN_F64).f)
-DEFINE_LOOPS(int64_t, i, tn_combiner_identity(s->c, TN_I64).i)
+/* V: lanes of the sums; integers wrap, so theirs are unsigned */
+DEFINE_LOOPS(double, double, f, tn_combiner_identity(s->c, TN_F64).f)
+DEFINE_LOOPS(int64_t, uint64_t, i, tn_combiner_identity(s->c, TN_I64).i)
 
 /* Strips, groups of rows, or rows [lo, hi). */
 INLINE void work(const scan *s, int64_t lo, int64_t hi, const bool wide) {
