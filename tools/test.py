@@ -88,7 +88,7 @@ def e2e():
         return 0, 0, 0
     report = BUILD / "pytest.xml"
     report.unlink(missing_ok=True)
-    r = subprocess.run([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *folders], cwd=ROOT)
+    r = subprocess.run([PYTHON, "-m", "pytest", "-q", "--show-capture=stdout", "-p", "no:cacheprovider", f"--junitxml={report}", *folders], cwd=ROOT)
     if not report.exists():
         return 0, 1, 0
     n = bad = skipped = 0

@@ -49,7 +49,7 @@ static tn_status target_of(tn_compiled *c, const tn_compile_options *o) {
   if (!tn_target_level_parse(o->isa, strlen(o->isa), &level))
     return tn_fail(&c->diag, TN_E_ARG, "option isa: '%s' is no instruction set; known: avx2, avx512, amx", o->isa);
   if (!tn_target_runs(&c->target, level))
-    return tn_fail(&c->diag, TN_E_ARG, "option isa: this machine has no %s", tn_target_level_name(level));
+    return tn_fail(&c->diag, TN_E_ARG, "option isa: %s is above what this machine, or TENON_ISA, allows", tn_target_level_name(level));
   tn_target_limit(&c->target, level);
   return TN_OK;
 }
