@@ -1,46 +1,21 @@
-/* Kernels whose places come from index tensors: take, gather, index, index_put, scatter.
+/* Kernels whose places come from index tensors: take, gather, index, index_put (scatter has its own file).
  *
  * Index values are i64 or i32; negative ones count from the end once; anything else outside is TN_E_INDEX before it is used.
- * Elements that stay together move as one block. Written to be simple but not slow: take, index_put and scatter run in
- * compiled models. Where several writes meet, the last one in row-major order of the index wins; threads therefore share
- * out only places that cannot meet: coordinates that no index decides. */
+ * Elements that stay together move as one block. Written to be simple but not slow: index_put runs in compiled models. Where
+ * several writes meet, the last one in row-major order of the index wins; threads therefore share out only places that cannot
+ * meet, strips of blocks. */
 #include "kernels/kernels_int.h"
 #include <stdatomic.h>
 #include <string.h>
 
 enum {
-  SHARE = 8192,           /* indexed elements that a thread should get at once: below, a fork is not worth it */
-  COPY_SHARE = 128 << 10, /* bytes copied */
-  STRIP = 256             /* elements of a row or block that one piece of work takes */
+  SHARE = 8192, /* indexed elements that a thread should get at once: below, a fork is not worth it */
+  STRIP = 256   /* elements of a block that one piece of work takes */
 };
 
-/* Index number i of idx as a place in [0, size); false = outside. */
-static bool place(const tn_tensor *idx, int64_t i, int64_t size, int64_t *out) {
-  int64_t v = idx->dtype == TN_I64 ? ((const int64_t *)idx->data)[i] : ((const int32_t *)idx->data)[i];
-  if (v < 0) v += size;
-  *out = v;
-  return v >= 0 && v < size;
-}
 static void copy_elems(tn_tensor *out, int64_t to, const tn_tensor *in, int64_t from, int64_t n) {
   size_t size = tn_dtype_size((tn_dtype)out->dtype);
   memcpy(tn_k_at(out, to), tn_k_at(in, from), (size_t)n * size);
-}
-
-typedef struct copying {
-  char *to;
-  const char *from;
-  int64_t bytes;
-} copying;
-static void copy_pages(void *ctx, int64_t lo, int64_t hi, int worker) {
-  const copying *c = ctx;
-  int64_t end = hi * COPY_SHARE < c->bytes ? hi * COPY_SHARE : c->bytes;
-  (void)worker;
-  memcpy(c->to + lo * COPY_SHARE, c->from + lo * COPY_SHARE, (size_t)(end - lo * COPY_SHARE));
-}
-/* out = x, both row-major; may be the same memory */
-static void copy_all(tn_pool *pool, tn_tensor *out, const tn_tensor *x) {
-  copying c = {out->data, x->data, tn_k_numel(x) * (int64_t)tn_dtype_size((tn_dtype)x->dtype)};
-  if (c.bytes && c.to != c.from) tn_pool_run(pool, copy_pages, &c, (c.bytes + COPY_SHARE - 1) / COPY_SHARE, 1);
 }
 
 /* One element; fixed sizes become plain moves. */
@@ -57,13 +32,13 @@ static inline void move(char *to, const char *from, size_t size) {
 tn_status tn_k_take_ref(const tn_tensor *x, const tn_tensor *idx, int dim, tn_tensor *out) {
   int64_t outer = tn_k_span(x, 0, dim), inner = tn_k_span(x, dim + 1, x->rank), n = tn_k_numel(idx), size = x->shape[dim], at;
   for (int64_t j = 0; j < n; j++) {
-    if (!place(idx, j, size, &at)) return TN_E_INDEX;
+    if (!tn_k_place(idx, j, size, &at)) return TN_E_INDEX;
     for (int64_t o = 0; inner && o < outer; o++) copy_elems(out, (o * n + j) * inner, x, (o * size + at) * inner, inner);
   }
   return TN_OK;
 }
 
-/* gather and scatter walk the index tensor row by row (its last dim); x and the other operand follow with offsets. */
+/* gather walks the index tensor row by row (its last dim); x and the result follow with offsets. */
 typedef struct walk {
   int rank;                         /* of the dims before the last */
   int64_t n_rows, row;              /* rows and their length */
@@ -89,7 +64,7 @@ tn_status tn_k_gather_ref(const tn_tensor *x, const tn_tensor *idx, int dim, tn_
   size_t size = tn_dtype_size((tn_dtype)x->dtype);
   for (int64_t r = 0; w.row && r < w.n_rows; r++) {
     for (int64_t k = 0; k < w.row; k++) {
-      if (!place(idx, r * w.row + k, x->shape[dim], &at)) return TN_E_INDEX;
+      if (!tn_k_place(idx, r * w.row + k, x->shape[dim], &at)) return TN_E_INDEX;
       move((char *)out->data + (off[1] + k) * (int64_t)size, (char *)x->data + (off[0] + k * w.step + at * w.along) * (int64_t)size, size);
     }
     tn_k_next(w.rank, idx->shape, i, 2, w.stride, off);
@@ -152,7 +127,7 @@ static bool find_block(const tn_tensor *x, const tn_tensor *idx, const int *dims
   int64_t at;
   *out = off[0];
   for (int k = 0; k < n_idx; k++) {
-    if (!place(&idx[k], off[1 + k], x->shape[dims[k]], &at)) return false;
+    if (!tn_k_place(&idx[k], off[1 + k], x->shape[dims[k]], &at)) return false;
     *out += at * p->along[k];
   }
   return true;
@@ -173,19 +148,6 @@ tn_status tn_k_index_ref(const tn_tensor *x, const tn_tensor *idx, const int *di
     tn_k_next(p.rank, p.shape, i, 1 + n_idx, p.stride, off);
   }
   return TN_OK;
-}
-
-/* to = to combined with v. bool sums are "or". */
-static tn_num combine(tn_scalar_op op, tn_dtype t, tn_num to, tn_num v) {
-  tn_num arg[2] = {to, v};
-  if (t == TN_BOOL) op = op == TN_S_ADD ? TN_S_OR : op == TN_S_MUL ? TN_S_AND : op;
-  return tn_scalar_eval(op, t, arg);
-}
-static void combine_at(tn_scalar_op op, tn_tensor *out, int64_t to, const tn_tensor *in, int64_t from) {
-  if (op == TN_S_ADD && out->dtype == TN_F32)
-    ((float *)out->data)[to] += ((const float *)in->data)[from];
-  else
-    tn_k_store(out, to, combine(op, (tn_dtype)out->dtype, tn_k_load(out, to), tn_k_load(in, from)));
 }
 
 /* One index_put, as threads see it: strips of the blocks. */
@@ -223,7 +185,7 @@ static void put_strips(void *ctx, int64_t lo, int64_t hi, int worker) {
       for (int d = 0; d < p->block_rank; d++) bstride[0][d] = j->vstride[0][p->rank - p->block_rank + d];
       for (int64_t e = 0; e < p->block; e++) {
         if (j->accumulate)
-          combine_at(TN_S_ADD, out, to + e, j->values, from[0]);
+          tn_k_combine_at(TN_S_ADD, out, to + e, j->values, from[0]);
         else
           copy_elems(out, to + e, j->values, from[0], 1);
         tn_k_next(p->block_rank, bshape, bi, 1, bstride, from);
@@ -238,7 +200,7 @@ tn_status tn_k_index_put(tn_pool *pool, const tn_tensor *x, const tn_tensor *val
                          bool accumulate, tn_tensor *out) {
   putting j = {.x = x, .values = values, .idx = idx, .dims = dims, .n_idx = n_idx, .accumulate = accumulate, .dense = true, .out = out};
   int64_t vdense[TN_K_MAX_RANK], row = 1;
-  copy_all(pool, out, x);
+  tn_k_copy_all(pool, out, x);
   plan_index(x, idx, dims, n_idx, &j.p);
   tn_k_dense(values, vdense);
   for (int k = 0; k < j.p.rank; k++) {
@@ -254,63 +216,5 @@ tn_status tn_k_index_put(tn_pool *pool, const tn_tensor *x, const tn_tensor *val
   if (j.n == 0) return TN_OK;
   j.strip = j.dense && (!accumulate || x->dtype == TN_F32) && j.n * j.p.block >= 2 * SHARE ? STRIP : j.p.block;
   tn_pool_run(pool, put_strips, &j, (j.p.block + j.strip - 1) / j.strip, (SHARE + j.n * j.strip - 1) / (j.n * j.strip));
-  return atomic_load(&j.outside) ? TN_E_INDEX : TN_OK;
-}
-
-/* One scatter, as threads see it: rows where they are along `dim`; else groups of rows of one outer index, cut into strips. */
-typedef struct scattering {
-  const tn_tensor *x, *idx, *src;
-  tn_tensor *out;
-  walk w;
-  bool set;
-  tn_scalar_op op;
-  int64_t size, group, strip, n_strips; /* size: of x along dim */
-  atomic_bool outside;
-} scattering;
-static void scatter_pieces(void *ctx, int64_t lo, int64_t hi, int worker) {
-  scattering *j = ctx;
-  walk *w = &j->w;
-  const tn_tensor *idx = j->idx, *src = j->src;
-  tn_tensor *out = j->out;
-  size_t size = tn_dtype_size((tn_dtype)out->dtype);
-  (void)worker;
-  for (int64_t u = lo; u < hi; u++) {
-    int64_t r = u / j->n_strips * j->group, end = r + j->group, first = u % j->n_strips * j->strip, at;
-    int64_t last = first + j->strip < w->row ? first + j->strip : w->row, i[TN_K_MAX_RANK] = {0}, off[2] = {0};
-    for (int64_t d = w->rank - 1, left = r; d >= 0; left /= idx->shape[d--]) {
-      i[d] = left % idx->shape[d];
-      for (int o = 0; o < 2; o++) off[o] += i[d] * w->stride[o][d];
-    }
-    for (; r < end; r++) {
-      for (int64_t k = first; k < last; k++) {
-        if (!place(idx, r * w->row + k, j->size, &at)) {
-          atomic_store(&j->outside, true);
-          return;
-        }
-        int64_t to = off[0] + k * w->step + at * w->along;
-        if (j->set)
-          move((char *)out->data + to * (int64_t)size, (char *)src->data + (off[1] + k) * (int64_t)size, size);
-        else
-          combine_at(j->op, out, to, src, off[1] + k);
-      }
-      tn_k_next(w->rank, idx->shape, i, 2, w->stride, off);
-    }
-  }
-}
-/* out = x; out[i0,.., idx[i0,..],..] = src[i0,..] or combined with it, over idx's shape, in row-major order.
- * Source: torch.scatter, torch.scatter_reduce (include_self=True). */
-tn_status tn_k_scatter(tn_pool *pool, const tn_tensor *x, const tn_tensor *idx, const tn_tensor *src, int dim, const char *combiner,
-                       tn_tensor *out) {
-  scattering j = {.x = x, .idx = idx, .src = src, .out = out, .w = plan_walk(x, idx, src, dim), .size = x->shape[dim]};
-  j.set = combiner[0] == 's' && combiner[1] == 'e';
-  j.op = combiner[0] == 's' ? TN_S_ADD : combiner[0] == 'p' ? TN_S_MUL : combiner[1] == 'a' ? TN_S_MAX : TN_S_MIN;
-  copy_all(pool, out, x);
-  if (tn_k_numel(idx) == 0) return TN_OK;
-  bool along = dim == j.w.rank;
-  j.group = along ? 1 : tn_k_span(idx, dim, j.w.rank);
-  j.strip = along || j.w.row < 2 * STRIP ? j.w.row : STRIP;
-  j.n_strips = (j.w.row + j.strip - 1) / j.strip;
-  int64_t each = j.group * j.strip;
-  tn_pool_run(pool, scatter_pieces, &j, j.w.n_rows / j.group * j.n_strips, each >= SHARE ? 1 : SHARE / each);
   return atomic_load(&j.outside) ? TN_E_INDEX : TN_OK;
 }

@@ -28,6 +28,7 @@ tn_status tn_k_index_ref(const tn_tensor *x, const tn_tensor *idx, const int *di
 /* Library kernels: used in compiled models too, shared out over `pool` (NULL: the caller alone). TN_E_NOMEM possible. Results do not
  * depend on the number of threads. */
 tn_status tn_k_index_put(tn_pool *pool, const tn_tensor *x, const tn_tensor *values, const tn_tensor *idx, const int *dims, int n_idx, bool accumulate, tn_tensor *out);
+/* idx and src of any strides. */
 tn_status tn_k_scatter(tn_pool *pool, const tn_tensor *x, const tn_tensor *idx, const tn_tensor *src, int dim, const char *combiner, tn_tensor *out);
 void tn_k_scan(tn_pool *pool, tn_combiner c, const tn_tensor *in, int dim, tn_tensor *out);
 tn_status tn_k_sort(tn_pool *pool, const tn_tensor *in, int dim, bool descending, tn_tensor *out_values, tn_tensor *out_idx);   /* stable; NaN last ascending, first descending (torch) */

@@ -39,6 +39,17 @@ static inline void tn_k_next(int rank, const int64_t *shape, int64_t *idx, int n
 static inline char *tn_k_at(const tn_tensor *t, int64_t i) { return (char *)t->data + i * (int64_t)tn_dtype_size((tn_dtype)t->dtype); }
 static inline tn_num tn_k_load(const tn_tensor *t, int64_t i) { return tn_num_load((tn_dtype)t->dtype, tn_k_at(t, i)); }
 static inline void tn_k_store(tn_tensor *t, int64_t i, tn_num v) { tn_num_store((tn_dtype)t->dtype, tn_k_at(t, i), v); }
+/* Index number i of idx as a place in [0, size); false = outside. */
+static inline bool tn_k_place(const tn_tensor *idx, int64_t i, int64_t size, int64_t *out) {
+  int64_t v = idx->dtype == TN_I64 ? ((const int64_t *)idx->data)[i] : ((const int32_t *)idx->data)[i];
+  if (v < 0) v += size;
+  *out = v;
+  return v >= 0 && v < size;
+}
+/* out[to] = out[to] combined with in[from]; bool sums are "or". */
+void tn_k_combine_at(tn_scalar_op op, tn_tensor *out, int64_t to, const tn_tensor *in, int64_t from);
+/* out = x, both row-major; may be the same memory. */
+void tn_k_copy_all(tn_pool *pool, tn_tensor *out, const tn_tensor *x);
 /* The dtype a reduction over t accumulates in: double for floats (rounded once, at the end), the type itself otherwise. */
 static inline tn_dtype tn_k_acc(tn_dtype t) { return tn_dtype_is_float(t) ? TN_F64 : t; }
 #endif

@@ -5,36 +5,50 @@
  * keys keep their order, so the result is stable both ways (torch.sort with stable=True; NaN counts as largest).
  * Rows are gathered, sorted as (key, place) pairs, and the elements copied by place, so payloads such as -0 survive.
  * Short rows: insertion sort. Long ones: radix sort by bytes, skipping bytes that are the same everywhere.
- * topk keeps the k best in a heap (ties: lower place first) and hands them out sorted.
- * Rows are shared out over the pool; each piece of work gets its own room. */
+ * topk keeps the k best in a heap (ties: lower place first) and hands them out sorted; few elements get that far, so it looks
+ * at a block of keys at once and passes over blocks that are all too late.
+ * Rows are shared out over the pool; each piece of work gets its own room. Making and comparing keys is compiled once per
+ * instruction set and chosen at run time. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3") /* vectors for keys */
+#endif
 #include "kernels/kernels_int.h"
 #include <stdatomic.h>
 #include <string.h>
 
-#define SOME 128       /* elements whose keys topk makes at a time */
-enum { SHARE = 4096 }; /* elements that a thread should get at once: below, a fork is not worth it */
+#define INLINE static inline __attribute__((always_inline))
+enum {
+  SOME = 128,  /* elements whose keys are made at a time */
+  BLOCK = 16,  /* keys that topk passes over at once */
+  SHARE = 4096 /* elements that a thread should get at once: below, a fork is not worth it */
+};
 typedef struct pair {
   uint64_t key;
   int64_t at;
 } pair;
 
-/* sign-magnitude bits of a float of `bits` bits -> order-preserving unsigned */
-static uint64_t float_key(uint64_t u, int bits, uint64_t inf) {
+/* sign-magnitude bits of a float of `bits` bits -> order-preserving unsigned; both zeros are `sign` */
+INLINE uint64_t float_key(uint64_t u, int bits, uint64_t inf) {
   uint64_t sign = (uint64_t)1 << (bits - 1), mag = u & (sign - 1);
-  if (mag > inf) return sign | (inf + 1); /* any NaN */
-  if (mag == 0) return sign;
-  return u & sign ? sign - mag : sign | mag;
+  uint64_t key = u & sign ? sign - mag : sign + mag;
+  return mag > inf ? sign + inf + 1 : key; /* any NaN */
 }
 #define KEYS(T, expr)                                                                                                                      \
   do {                                                                                                                                     \
     const T *p = (const T *)tn_k_at(t, first);                                                                                             \
-    for (int64_t k = 0; k < n; k++) {                                                                                                      \
-      T x = p[k * step];                                                                                                                   \
-      v[k] = (pair){(expr) ^ flip, at + k};                                                                                                \
-    }                                                                                                                                      \
+    if (step == 1)                                                                                                                         \
+      for (int64_t k = 0; k < n; k++) {                                                                                                    \
+        T x = p[k];                                                                                                                        \
+        key[k] = (expr) ^ flip;                                                                                                            \
+      }                                                                                                                                    \
+    else                                                                                                                                   \
+      for (int64_t k = 0; k < n; k++) {                                                                                                    \
+        T x = p[k * step];                                                                                                                 \
+        key[k] = (expr) ^ flip;                                                                                                            \
+      }                                                                                                                                    \
   } while (0)
-/* v[k] = key of element first + k * step, at place at + k; k < n. Floats are read as their bits. */
-static void make_keys(const tn_tensor *t, int64_t first, int64_t step, int64_t n, uint64_t flip, int64_t at, pair *v) {
+/* key[k] of element first + k * step, k < n. Floats are read as their bits. */
+INLINE void keys_of(const tn_tensor *t, int64_t first, int64_t step, int64_t n, uint64_t flip, uint64_t *restrict key) {
   const uint64_t top = (uint64_t)1 << 63;
   switch ((tn_dtype)t->dtype) {
     case TN_F32: KEYS(uint32_t, float_key(x, 32, 0x7f800000u)); break;
@@ -46,6 +60,15 @@ static void make_keys(const tn_tensor *t, int64_t first, int64_t step, int64_t n
     case TN_I16: KEYS(int16_t, (uint64_t)x ^ top); break;
     case TN_I8: KEYS(int8_t, (uint64_t)x ^ top); break;
     default: KEYS(uint8_t, (uint64_t)x); break; /* u8, bool */
+  }
+}
+/* v[k] = key of element first + k * step, and its place k; k < n. */
+INLINE void make_pairs(const tn_tensor *t, int64_t first, int64_t step, int64_t n, uint64_t flip, pair *v) {
+  for (int64_t at = 0; at < n; at += SOME) {
+    uint64_t key[SOME];
+    int64_t some = n - at < SOME ? n - at : SOME;
+    keys_of(t, first + at * step, step, some, flip, key);
+    for (int64_t k = 0; k < some; k++) v[at + k] = (pair){key[k], at + k};
   }
 }
 
@@ -98,34 +121,19 @@ typedef struct job {
   uint64_t flip;
   atomic_bool nomem;
 } job;
-static tn_status run(tn_pool *pool, tn_pool_fn fn, job *j) {
-  int64_t rows = tn_k_numel(j->in) / j->n;
-  tn_pool_run(pool, fn, j, rows, j->n >= SHARE ? 1 : SHARE / j->n);
-  return atomic_load(&j->nomem) ? TN_E_NOMEM : TN_OK;
-}
 
-static void sort_rows(void *ctx, int64_t lo, int64_t hi, int worker) {
-  job *j = ctx;
+INLINE void sort_rows(job *j, int64_t lo, int64_t hi) {
   int64_t n = j->n, inner = j->inner;
   pair *v = tn_malloc(2 * (size_t)n * sizeof *v);
-  (void)worker;
   if (!v) atomic_store(&j->nomem, true);
   for (int64_t r = lo; v && r < hi; r++) {
     int64_t first = r / inner * n * inner + r % inner;
-    make_keys(j->in, first, inner, n, j->flip, 0, v);
+    make_pairs(j->in, first, inner, n, j->flip, v);
     sort_pairs(v, v + n, n);
     for (int64_t k = 0; k < n; k++) put(j->in, first, inner, &v[k], j->values, j->idx, first + k * inner);
   }
   tn_free(v);
 }
-/* values[o, k, i], idx[o, k, i] = k-th of in[o, :, i] and where it stood. Source: torch.sort. */
-tn_status tn_k_sort(tn_pool *pool, const tn_tensor *in, int dim, bool descending, tn_tensor *out_values, tn_tensor *out_idx) {
-  job j = {in, out_values, out_idx, in->rank ? in->shape[dim] : 1, 0, tn_k_span(in, dim + 1, in->rank), descending ? UINT64_MAX : 0, false};
-  if (tn_k_numel(in) == 0) return TN_OK;
-  if ((uint64_t)j.n > SIZE_MAX / (2 * sizeof(pair))) return TN_E_NOMEM;
-  return run(pool, sort_rows, &j);
-}
-
 static bool later(const pair *a, const pair *b) { return a->key != b->key ? a->key > b->key : a->at > b->at; }
 /* heap[n] with the latest pair on top; puts x at `i` and lets it sink. */
 static void sink(pair *heap, int64_t n, int64_t i, pair x) {
@@ -140,23 +148,26 @@ static void sink(pair *heap, int64_t n, int64_t i, pair x) {
   heap[i] = x;
 }
 
-static void topk_rows(void *ctx, int64_t lo, int64_t hi, int worker) {
-  job *j = ctx;
+INLINE void topk_rows(job *j, int64_t lo, int64_t hi) {
   const tn_tensor *in = j->in;
   int64_t n = j->n, k = j->k, inner = j->inner;
   pair *heap = tn_malloc((size_t)k * sizeof *heap);
-  (void)worker;
   if (!heap) atomic_store(&j->nomem, true);
   for (int64_t r = lo; heap && r < hi; r++) {
     int64_t o = r / inner, i = r % inner, first = o * n * inner + i;
-    make_keys(in, first, inner, k, j->flip, 0, heap);
+    make_pairs(in, first, inner, k, j->flip, heap);
     for (int64_t e = k / 2 - 1; e >= 0; e--) sink(heap, k, e, heap[e]);
     for (int64_t at = k; at < n; at += SOME) {
-      pair x[SOME];
+      uint64_t key[SOME];
       int64_t some = n - at < SOME ? n - at : SOME;
-      make_keys(in, first + at * inner, inner, some, j->flip, at, x);
-      for (int64_t e = 0; e < some; e++) /* a later place never beats an equal key */
-        if (x[e].key < heap[0].key) sink(heap, k, 0, x[e]);
+      keys_of(in, first + at * inner, inner, some, j->flip, key);
+      for (int64_t e = some; e % BLOCK; e++) key[e] = UINT64_MAX;
+      for (int64_t b = 0; b < some; b += BLOCK) {
+        uint64_t early = 0, limit = heap[0].key;
+        for (int64_t e = b; e < b + BLOCK; e++) early += key[e] < limit;
+        for (int64_t e = b; early && e < b + BLOCK; e++) /* a later place never beats an equal key */
+          if (key[e] < heap[0].key) sink(heap, k, 0, (pair){key[e], at + e});
+      }
     }
     for (int64_t e = k - 1; e >= 0; e--) { /* the latest goes last */
       pair top = heap[0];
@@ -166,10 +177,38 @@ static void topk_rows(void *ctx, int64_t lo, int64_t hi, int worker) {
   }
   tn_free(heap);
 }
+
+/* ---- one copy per instruction set ---- */
+#define DEFINE_ISA(name, attribute)                                                                                                        \
+  attribute static void sort_##name(void *j, int64_t lo, int64_t hi, int worker) { (void)worker, sort_rows(j, lo, hi); }                   \
+  attribute static void topk_##name(void *j, int64_t lo, int64_t hi, int worker) { (void)worker, topk_rows(j, lo, hi); }
+DEFINE_ISA(base, )
+#if defined(__x86_64__)
+DEFINE_ISA(avx2, __attribute__((target("avx2"))))
+DEFINE_ISA(avx512, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2"))))
+static const tn_pool_fn sorts[TN_K_N_ISAS] = {sort_base, sort_avx2, sort_avx512}, topks[TN_K_N_ISAS] = {topk_base, topk_avx2, topk_avx512};
+#else
+static const tn_pool_fn sorts[TN_K_N_ISAS] = {sort_base, sort_base, sort_base}, topks[TN_K_N_ISAS] = {topk_base, topk_base, topk_base};
+#endif
+
+static tn_status run(tn_pool *pool, tn_pool_fn fn, job *j) {
+  int64_t rows = tn_k_numel(j->in) / j->n;
+  tn_pool_run(pool, fn, j, rows, j->n >= SHARE ? 1 : SHARE / j->n);
+  return atomic_load(&j->nomem) ? TN_E_NOMEM : TN_OK;
+}
+
+/* values[o, k, i], idx[o, k, i] = k-th of in[o, :, i] and where it stood. Source: torch.sort. */
+tn_status tn_k_sort(tn_pool *pool, const tn_tensor *in, int dim, bool descending, tn_tensor *out_values, tn_tensor *out_idx) {
+  job j = {in, out_values, out_idx, in->rank ? in->shape[dim] : 1, 0, tn_k_span(in, dim + 1, in->rank), descending ? UINT64_MAX : 0, false};
+  if (tn_k_numel(in) == 0) return TN_OK;
+  if ((uint64_t)j.n > SIZE_MAX / (2 * sizeof(pair))) return TN_E_NOMEM;
+  return run(pool, sorts[tn_k_best_isa()], &j);
+}
+
 /* values[o, j, i], idx[o, j, i] = j-th largest (smallest) of in[o, :, i], j < k, sorted. Source: torch.topk. */
 tn_status tn_k_topk(tn_pool *pool, const tn_tensor *in, int64_t k, int dim, bool largest, tn_tensor *out_values, tn_tensor *out_idx) {
   job j = {in, out_values, out_idx, in->rank ? in->shape[dim] : 1, k, tn_k_span(in, dim + 1, in->rank), largest ? UINT64_MAX : 0, false};
   if (k == 0 || tn_k_numel(in) == 0) return TN_OK;
   if ((uint64_t)k > SIZE_MAX / sizeof(pair)) return TN_E_NOMEM;
-  return run(pool, topk_rows, &j);
+  return run(pool, topks[tn_k_best_isa()], &j);
 }

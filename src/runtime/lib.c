@@ -1,5 +1,5 @@
-/* Library calls of plans: the rows of plan/lib.def on the kernels of src/kernels. Those want row-major tensors; operands
- * that are not get a row-major copy in memory of the run that is kept (one room per operand position), and results that
+/* Library calls of plans: the rows of plan/lib.def on the kernels of src/kernels. Those want row-major tensors (scatter: any
+ * index and source); operands that are not get a row-major copy in memory of the run that is kept (one room per operand position), and results that
  * are not are computed there and copied out. Kernels get the run's pool and share their work out themselves. A new row needs
  * a line in lib.def and a case here. */
 #include <inttypes.h>
@@ -194,7 +194,7 @@ tn_status tn_lib_call(tn_run *r, tn_rstep *s) {
   if (ps->n_arg > MANY) return tn_fail(&r->diag, TN_E_INTERNAL, "library call with %u operands", ps->n_arg);
   for (uint32_t k = 0; k < ps->n_arg; k++) {
     t[k] = s->tensor[k];
-    if (row_major(&t[k])) continue;
+    if (row_major(&t[k]) || (ps->kernel == TN_LIB_SCATTER && (k == 1 || k == 2))) continue;
     TN_TRY(dense_like(r, k, &s->tensor[k], stride[k], &t[k]));
     if (k < ps->n_in) tn_copy_strided(r->pool, &s->tensor[k], &t[k]);
   }

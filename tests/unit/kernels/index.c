@@ -105,8 +105,63 @@ static void test_scatter(void **state) {
   idx = I64(bad, 1, 2);
   assert_int_equal(tn_k_scatter(NULL, &x, &idx, &src, 1, "set", &out), TN_E_INDEX);
 }
+/* Index and source may be of any strides: stretched over the last dim, over the first, transposed; and of no dims. */
+static void test_scatter_strides(void **state) {
+  (void)state;
+  static const char *const how[] = {"set", "sum", "max"};
+  static const int64_t strides[][3] = {{1, 0, 0}, {4, 1, 0}, {0, 1, 0}, {1, 3, 12}, {20, 5, 1}};
+  int64_t i[80], dense_i[60];
+  float x[60], v[80], dense_v[60], got[60], want[60];
+  for (int k = 0; k < 80; k++) i[k] = k * 7 % 3 - (k % 5 == 0 ? 3 : 0), v[k] = (float)(k % 11);
+  for (int k = 0; k < 60; k++) x[k] = (float)k;
+  for (int dim = 0; dim < 3; dim++)
+    for (int h = 0; h < 3; h++)
+      for (int a = 0; a < 5; a++)
+        for (int b = 0; b < 5; b++) {
+          for (int k = 0; k < 60; k++) {
+            int64_t p = k / 20, q = k / 5 % 4, r = k % 5;
+            dense_i[k] = i[p * strides[a][0] + q * strides[a][1] + r * strides[a][2]];
+            dense_v[k] = v[p * strides[b][0] + q * strides[b][1] + r * strides[b][2]];
+          }
+          tn_tensor in = F32(x, 3, 4, 5), out = F32(want, 3, 4, 5), idx = I64(dense_i, 3, 4, 5), src = F32(dense_v, 3, 4, 5);
+          assert_int_equal(tn_k_scatter(NULL, &in, &idx, &src, dim, how[h], &out), TN_OK);
+          idx.data = i, src.data = v, out.data = got;
+          idx.strides = strides[a], src.strides = strides[b];
+          assert_int_equal(tn_k_scatter(NULL, &in, &idx, &src, dim, how[h], &out), TN_OK);
+          same_floats(got, want, 60);
+        }
+  tn_tensor in = SCALAR(TN_F32, x + 5), out = SCALAR(TN_F32, got), idx = SCALAR(TN_I64, i), src = SCALAR(TN_F32, v + 3);
+  i[0] = 0;
+  assert_int_equal(tn_k_scatter(NULL, &in, &idx, &src, 0, "sum", &out), TN_OK);
+  SAME(got, 8);
+}
+/* Sums in the dtypes that have loops of their own, and in one that has none; integers wrap. */
+static void test_scatter_dtypes(void **state) {
+  (void)state;
+  static const tn_dtype t[] = {TN_F64, TN_I64, TN_I32, TN_I8, TN_BF16};
+  const int32_t i[] = {1, -2, 1, 0};
+  for (int k = 0; k < 5; k++) {
+    char x[16] = {0}, v[32], got[16];
+    for (int e = 0; e < 4; e++)
+      tn_num_store(t[k], v + e * (int)tn_dtype_size(t[k]), tn_dtype_is_float(t[k]) ? (tn_num){.f = 100 + e} : (tn_num){.i = 100 + e});
+    tn_tensor in = tensor(t[k], x, DIMS(2)), out = tensor(t[k], got, DIMS(2)), idx = tensor(TN_I32, i, DIMS(4)),
+              src = tensor(t[k], v, DIMS(4));
+    assert_int_equal(tn_k_scatter(NULL, &in, &idx, &src, 0, "sum", &out), TN_OK);
+    tn_num a = tn_num_load(t[k], got), b = tn_num_load(t[k], got + tn_dtype_size(t[k]));
+    if (tn_dtype_is_float(t[k]))
+      assert_true(a.f == 204 && b.f == 202);
+    else
+      assert_true(a.i == (t[k] == TN_I8 ? 204 - 256 : 204) && b.i == (t[k] == TN_I8 ? 202 - 256 : 202));
+    idx.shape = (const int64_t[]){2};
+    src.shape = (const int64_t[]){2};
+    assert_int_equal(tn_k_scatter(NULL, &in, &idx, &src, 0, "set", &out), TN_OK);
+    assert_memory_equal(got + tn_dtype_size(t[k]), v, tn_dtype_size(t[k]));
+  }
+}
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_take), cmocka_unit_test(test_gather), cmocka_unit_test(test_index),
-                                     cmocka_unit_test(test_put), cmocka_unit_test(test_scatter)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_take),          cmocka_unit_test(test_gather),
+                                     cmocka_unit_test(test_index),         cmocka_unit_test(test_put),
+                                     cmocka_unit_test(test_scatter),       cmocka_unit_test(test_scatter_strides),
+                                     cmocka_unit_test(test_scatter_dtypes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
