@@ -13,7 +13,9 @@ from torch.export import graph_signature as sig
 from torch.utils import _pytree as pytree
 
 from tenon import backend
+from tenon._native import CompileError
 from tenon.capture import Captured, NeedsAot, record, with_views
+from tenon.fx import Unsupported
 from tenon.options import parse_options
 
 
@@ -26,7 +28,10 @@ def compile(module: torch.nn.Module, example_args: tuple, dynamic_shapes=None, o
     opts = parse_options(options)
     with torch.no_grad():
         ep = torch.export.export(module, tuple(example_args), dynamic_shapes=dynamic_shapes, strict=False)
-        captured = _capture(ep)
+        try:
+            captured = _capture(ep)
+        except Unsupported as why:
+            raise CompileError("TN_E_UNSUPPORTED", str(why)) from why
         program = backend.build(captured, opts, alone=True)
     fixed = _fixed_values(ep)
     single = _is_leaf(ep.call_spec.out_spec) and len(captured.ret) == 1 and not captured.views

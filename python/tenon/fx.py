@@ -157,6 +157,8 @@ class Encoder:
     def add_input(self, name: str, value, origin: str) -> None:
         """An input row from its (fake) value; ints and SymInts have origin "sym"."""
         if isinstance(value, torch.Tensor):
+            if value.is_neg() or value.is_conj():  # its memory holds other values than it has
+                raise Unsupported(f"input {name} with its negative or conjugate bit set")
             row = {"name": name, "origin": origin, **self.type(value)}
         elif isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
             self._note(value)

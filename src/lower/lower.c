@@ -79,6 +79,10 @@ static tn_dim view_bytes(tn_pb *b, const tn_lview *v) { /* of a freshly made buf
   return n;
 }
 
+static tn_status no_buf(tn_pb *b, tn_dim bytes, const char *what) {
+  return bytes == TN_DIM_BAD ? tn_fail(b->d, TN_E_UNSUPPORTED, "%s: more bytes than 63 bits count", what) : tn_fail(b->d, TN_E_NOMEM, "%s", what);
+}
+
 static bool place(tn_pb *b, uint32_t value, uint32_t buf, const tn_lview *v) {
   b->loc[value] = (tn_loc){.set = true, .claimed = b->loc[value].claimed, .buf = buf, .v = *v};
   return true;
@@ -151,7 +155,7 @@ static tn_status new_place(tn_pb *b, uint32_t node, uint32_t value) {
   tn_lview v;
   stored(b, node, value, &v);
   uint32_t buf = tn_pb_buf(b, TN_PB_ARENA, view_bytes(b, &v));
-  if (buf == UINT32_MAX) return tn_fail(b->d, TN_E_NOMEM, "buffer of value %u", value);
+  if (buf == UINT32_MAX) return no_buf(b, view_bytes(b, &v), "a value");
   place(b, value, buf, &v);
   return TN_OK;
 }
@@ -288,7 +292,7 @@ static tn_status outputs_first(tn_pb *b) { /* returned values are made in the ca
     if (!ok) continue;
     tn_lview_dense(b->dims, tn_typeof(g, r), &v);
     uint32_t buf = tn_pb_buf(b, TN_PB_OUTPUT, view_bytes(b, &v));
-    if (buf == UINT32_MAX) return tn_fail(b->d, TN_E_NOMEM, "outputs");
+    if (buf == UINT32_MAX) return no_buf(b, view_bytes(b, &v), "outputs");
     b->p->buf[buf].index = i;
     b->loc[r.id].claimed = true;
     place(b, r.id, buf, &v);
@@ -492,7 +496,7 @@ static tn_status finish(tn_pb *b) {
     tn_lview v;
     tn_lview_dense(b->dims, tn_typeof(g, r), &v);
     uint32_t buf = tn_pb_buf(b, TN_PB_OUTPUT, view_bytes(b, &v)), src;
-    if (buf == UINT32_MAX) return tn_fail(b->d, TN_E_NOMEM, "outputs");
+    if (buf == UINT32_MAX) return no_buf(b, view_bytes(b, &v), "outputs");
     b->p->buf[buf].index = i;
     TN_TRY(tn_pb_view_of(b, r, &src));
     po->view = tn_pb_view(b, buf, &v, "out");
