@@ -1,87 +1,11 @@
 /* Library calls of plans: the rows of plan/lib.def on the kernels of src/kernels. Those want row-major tensors (scatter: any
- * index and source); operands that are not get a row-major copy in memory of the run that is kept (one room per operand position), and results that
- * are not are computed there and copied out. Kernels get the run's pool and share their work out themselves. A new row needs
- * a line in lib.def and a case here. */
+ * index and source); operands that are not get a row-major copy in memory of the run that is kept (one room per operand
+ * position), and results that are not are computed there and copied out. Kernels get the run's pool and share their work out
+ * themselves. A new row needs a line in lib.def and a case here. */
 #include <inttypes.h>
 #include <string.h>
 #include "kernels/kernels.h"
 #include "runtime/runtime_int.h"
-
-/* ---- strided copies ---- */
-
-typedef struct axis { int64_t n, src, dst; } axis; /* size; strides in bytes */
-
-#define COPY_LINE(T)                                                                                    \
-  do {                                                                                                  \
-    for (int64_t i = 0; i < a.n; i++) *(T *)(dst + i * a.dst) = *(const T *)(src + i * a.src);          \
-  } while (0)
-
-static void copy_line(unsigned char *dst, const unsigned char *src, axis a, int64_t size) {
-  if (a.src == size && a.dst == size) {
-    memcpy(dst, src, (size_t)(a.n * size));
-    return;
-  }
-  switch (size) {
-  case 1: COPY_LINE(uint8_t); break;
-  case 2: COPY_LINE(uint16_t); break;
-  case 4: COPY_LINE(uint32_t); break;
-  default: COPY_LINE(uint64_t); break;
-  }
-}
-
-typedef struct copy { const unsigned char *src; unsigned char *dst; int64_t size; int n; axis ax[TN_PLAN_MAX_RANK]; } copy;
-
-/* Steps [lo, hi) of the outermost axis. */
-static void copy_range(void *ctx, int64_t lo, int64_t hi, int worker) {
-  const copy *c = ctx;
-  const axis *ax = c->ax;
-  const unsigned char *s = c->src + lo * ax[0].src;
-  unsigned char *d = c->dst + lo * ax[0].dst;
-  int64_t at[TN_PLAN_MAX_RANK] = {lo};
-  (void)worker;
-  if (c->n == 1) {
-    copy_line(d, s, (axis){hi - lo, ax[0].src, ax[0].dst}, c->size);
-    return;
-  }
-  for (;;) {
-    copy_line(d, s, ax[c->n - 1], c->size);
-    int k = c->n - 2;
-    for (; k >= 0; k--) {
-      s += ax[k].src, d += ax[k].dst;
-      if (++at[k] < (k ? ax[k].n : hi)) break;
-      at[k] = 0;
-      s -= ax[k].src * ax[k].n, d -= ax[k].dst * ax[k].n;
-    }
-    if (k < 0) return;
-  }
-}
-
-enum { COPY_BYTES = 128 << 10 }; /* what one thread should copy at once: below twice this, a fork is not worth it */
-
-void tn_copy_strided(tn_pool *pool, const tn_tensor *src, const tn_tensor *dst) {
-  copy c = {src->data, dst->data, (int64_t)tn_dtype_size((tn_dtype)src->dtype), 0, {{0}}};
-  int64_t bytes = c.size;
-  for (int k = 0; k < src->rank; k++) { /* outer to inner; neighbours that are one run of memory on both sides join */
-    axis a = {src->shape[k], src->strides[k] * c.size, dst->strides[k] * c.size};
-    if (a.n == 0) return;
-    if (a.n == 1) continue;
-    bytes *= a.n;
-    if (c.n && c.ax[c.n - 1].src == a.src * a.n && c.ax[c.n - 1].dst == a.dst * a.n) {
-      a.n *= c.ax[c.n - 1].n;
-      c.n--;
-    }
-    c.ax[c.n++] = a;
-  }
-  if (c.n == 0) {
-    memcpy(c.dst, c.src, (size_t)c.size);
-    return;
-  }
-  int64_t n = c.ax[0].n;
-  if (bytes < 2 * COPY_BYTES || n == 1) copy_range(&c, 0, n, 0);
-  else tn_pool_run(pool, copy_range, &c, n, bytes / n >= COPY_BYTES ? 1 : COPY_BYTES / (bytes / n));
-}
-
-/* ---- calls ---- */
 
 static bool row_major(const tn_tensor *t) {
   int64_t want = 1;

@@ -95,6 +95,6 @@ tn_status tn_exec_steps(tn_run *r);
 /* lib.c: parameters are counted at load, so calls need not look. */
 tn_status tn_lib_check(tn_diag *d, const tn_plan *p, const tn_pstep *s);
 tn_status tn_lib_call(tn_run *r, tn_rstep *s);
-/* Same dtype and shape, any strides; must not overlap. Big ones are shared out over the pool. */
+/* copy.c. Same dtype and shape, any strides; must not overlap. Big ones are shared out over the pool. */
 void tn_copy_strided(tn_pool *pool, const tn_tensor *src, const tn_tensor *dst);
 #endif

@@ -48,10 +48,12 @@ static void check_one(int rank, int64_t most, tn_pool *pool) {
     int64_t so = s0, to = d0;
     for (int k = 0; k < rank; k++) so += at[k] * ss[k], to += at[k] * ds[k];
     assert_memory_equal(s + so * size, d + to * size, (size_t)size);
+    memset(d + to * size, 0xee, (size_t)size);
     int k = rank - 1;
     for (; k >= 0 && ++at[k] == shape[k]; k--) at[k] = 0;
     if (k < 0) break;
   }
+  for (int64_t i = 0; i < dn * size; i++) assert_int_equal(d[i], 0xee); /* gaps are left alone */
   free(s);
   free(d);
 }
@@ -63,7 +65,7 @@ static void test_small(void **state) {
 
 static void test_big(void **state) {
   (void)state;
-  for (int i = 0; i < 6; i++) check_one(1 + (int)rnd(3), i % 2 ? 200 : 90, tn_device_pool(3));
+  for (int i = 0; i < 24; i++) check_one(1 + (int)rnd(3), i % 2 ? 200 : 90, tn_device_pool(3));
   int64_t shape[1] = {3 << 20}, stride[1] = {1};
   unsigned char *s = malloc(6 << 20), *d = s + (3 << 20);
   for (int i = 0; i < 3 << 20; i++) s[i] = (unsigned char)(i * 7);
@@ -73,8 +75,21 @@ static void test_big(void **state) {
   free(s);
 }
 
+/* One value, or one line, to many places. */
+static void test_stretched(void **state) {
+  (void)state;
+  int64_t shape[3] = {5, 70, 33}, strides[4][3] = {{0, 0, 0}, {0, 0, 1}, {0, 1, 0}, {1, 0, 0}}, dense[3] = {70 * 33, 33, 1};
+  float s[70], d[5 * 70 * 33];
+  for (int i = 0; i < 70; i++) s[i] = (float)i;
+  for (int k = 0; k < 4; k++) {
+    tn_tensor src = {s, shape, strides[k], 3, TN_F32}, dst = {d, shape, dense, 3, TN_F32};
+    tn_copy_strided(NULL, &src, &dst);
+    for (int i = 0; i < 5 * 70 * 33; i++) assert_true(d[i] == (float)(k == 0 ? 0 : k == 1 ? i % 33 : k == 2 ? i / 33 % 70 : i / (70 * 33)));
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_big)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_big), cmocka_unit_test(test_stretched)};
   (void)load_object;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
