@@ -8,7 +8,8 @@
  * panels [k][32] (i and f; g and o), so that the inner loop runs over neighbouring columns. W_ih x does not depend on time
  * and is done for many steps at once; what is left in the time loop is, block by block, one product with W_hh and one pass
  * over the block's cells. h_t is computed where it belongs in y and read from there by step t+1. Blocks know nothing of each
- * other within a step, so they are what threads share; small models stay with the caller.
+ * other within a step, so they are what threads share; small models stay with the caller. For few rows of x in all, packing
+ * would cost more than it saves: then every gate is a dot product with its row of the weight.
  * Vectors are the compiler's (GCC and clang extension), lowered to whatever the function's target has; the body is compiled
  * once per instruction set and chosen at run time. exp and tanh are polynomials of our own (minimax fits), error below
  * 4 ULP. Results do not depend on the number of threads. */
@@ -26,16 +27,21 @@
 typedef float vec16 __attribute__((vector_size(16), aligned(16), may_alias));
 typedef float vec32 __attribute__((vector_size(32), aligned(32), may_alias));
 typedef float vec64 __attribute__((vector_size(64), aligned(64), may_alias));
+typedef float loose16 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float loose32 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float loose64 __attribute__((vector_size(64), aligned(4), may_alias));
 enum {
   SHARE = 1 << 19, /* multiply-adds that a thread should get at once, some 5 us: below, a fork is not worth it */
   PACK_SHARE = 1 << 15,
-  SOME_ROWS = 64 /* rows of x in one piece of work */
+  SOME_ROWS = 64, /* rows of x in one piece of work */
+  FEW_ROWS = 6    /* of x in all: below, weights are read as they are */
 };
 
 /* One call, or what threads see of it. */
 typedef struct lstm {
   const float *x, *w[2], *b_ih, *b_hh; /* w: W_ih, W_hh */
   int64_t B, H, k[2], blocks, ldc;     /* k: columns of w */
+  bool direct;                         /* weights are not packed */
   float *packed[2], *bias, *gates;     /* [block][panel][k][COLS]; [ldc]; [rows][ldc] */
   int64_t rows;                        /* of gates, in the products with x */
   const float *h;                      /* of the step before */
@@ -51,7 +57,7 @@ typedef struct product {
 
 /* tile: `ways` sums of every ways-th k each, so that few rows too keep enough additions in flight.
  * multiply: `most` rows of a at a time, as many as the target's registers hold sums for; what is left in smaller tiles. */
-#define DEFINE_MULTIPLY(name, vec, most, ways_of_1, ways_of_2)                                                                             \
+#define DEFINE_MULTIPLY(name, vec, loose, most, ways_of_1, ways_of_2)                                                                      \
   INLINE void tile_##name(const int rows, const int ways, const float *a, const product *p, const float *from, float *c) {                 \
     enum { LANES = sizeof(vec) / sizeof(float), N = COLS / LANES };                                                                        \
     const float *panel = p->panel;                                                                                                         \
@@ -72,6 +78,22 @@ typedef struct product {
         for (int w = 1; w < ways; w++) sum[0][r][v] += sum[w][r][v];                                                                       \
         *(vec *)(c + r * p->ldc + v * LANES) = sum[0][r][v];                                                                               \
       }                                                                                                                                    \
+  }                                                                                                                                        \
+  /* out[r] += w[r, k] a[k], r < rows */                                                                                                   \
+  INLINE void dots_##name(const int rows, const float *w, const float *a, int64_t k, float *out) {                                         \
+    enum { LANES = sizeof(loose) / sizeof(float) };                                                                                        \
+    loose sum[4][2] = {{{0}}};                                                                                                             \
+    int64_t i = 0;                                                                                                                         \
+    for (; i + 2 * LANES <= k; i += 2 * LANES)                                                                                             \
+      for (int r = 0; r < rows; r++)                                                                                                       \
+        for (int v = 0; v < 2; v++) sum[r][v] += *(const loose *)(w + r * k + i + v * LANES) * *(const loose *)(a + i + v * LANES);        \
+    for (int r = 0; r < rows; r++) {                                                                                                       \
+      float all = 0;                                                                                                                       \
+      for (int64_t j = i; j < k; j++) all += w[r * k + j] * a[j];                                                                          \
+      sum[r][0] += sum[r][1];                                                                                                              \
+      for (int l = 0; l < LANES; l++) all += sum[r][0][l];                                                                                 \
+      out[r] += all;                                                                                                                       \
+    }                                                                                                                                      \
   }                                                                                                                                        \
   INLINE void multiply_##name(const product *p) {                                                                                          \
     const float *a = p->a, *from = p->from;                                                                                                \
@@ -146,7 +168,7 @@ INLINE void cells(const float *restrict gates, float *restrict c, float *restric
 }
 
 /* ---- pieces of work ---- */
-/* Blocks [lo, hi): both weights and the bias. Columns of units past H are 0. */
+/* Blocks [lo, hi) of both weights. Columns of units past H are 0. */
 static void pack(void *ctx, int64_t lo, int64_t hi, int worker) {
   const lstm *s = ctx;
   (void)worker;
@@ -166,18 +188,43 @@ static void pack(void *ctx, int64_t lo, int64_t hi, int worker) {
         }
       }
     }
-    for (int gate = 0; gate < 4; gate++)
-      for (int64_t u = 0; u < UNITS; u++) {
-        int64_t at = gate * s->H + b * UNITS + u;
-        s->bias[b * WIDE + gate * UNITS + u] = u < units ? s->b_ih[at] + s->b_hh[at] : 0.0f;
-      }
   }
 }
+static void add_biases(const lstm *s) {
+  for (int64_t b = 0; b < s->blocks; b++)
+    for (int gate = 0; gate < 4; gate++)
+      for (int64_t u = 0; u < UNITS; u++) {
+        int64_t unit = b * UNITS + u;
+        s->bias[b * WIDE + gate * UNITS + u] = unit < s->H ? s->b_ih[gate * s->H + unit] + s->b_hh[gate * s->H + unit] : 0.0f;
+      }
+}
+/* g[rows, block] += a[rows, k] w[m][gates of block, k], by rows of w. */
+typedef void multiply_fn(const product *p);
+typedef void dots_fn(const int rows, const float *w, const float *a, int64_t k, float *out);
+INLINE void direct(const lstm *s, int64_t b, int m, const float *a, int64_t rows, float *g, dots_fn dots) {
+  int64_t k = s->k[m], units = s->H - b * UNITS < UNITS ? s->H - b * UNITS : UNITS;
+  for (int gate = 0; gate < 4; gate++)
+    for (int64_t u = 0; u < units; u += 4) {
+      const float *w = s->w[m] + (gate * s->H + b * UNITS + u) * k;
+      for (int64_t r = 0; r < rows; r++) {
+        float *to = g + r * s->ldc + b * WIDE + gate * UNITS + u;
+        if (units - u >= 4)
+          dots(4, w, a + r * k, k, to);
+        else
+          for (int64_t i = 0; i < units - u; i++) dots(1, w + i * k, a + r * k, k, to + i);
+      }
+    }
+}
 /* gates = bias + x W_ih for blocks x groups of SOME_ROWS rows, [lo, hi). */
-INLINE void project(const lstm *s, int64_t lo, int64_t hi, void (*multiply)(const product *)) {
+INLINE void project(const lstm *s, int64_t lo, int64_t hi, multiply_fn multiply, dots_fn dots) {
   int64_t groups = (s->rows + SOME_ROWS - 1) / SOME_ROWS, k = s->k[0];
   for (int64_t u = lo; u < hi; u++) {
     int64_t b = u / groups, first = u % groups * SOME_ROWS, m = s->rows - first < SOME_ROWS ? s->rows - first : SOME_ROWS;
+    if (s->direct) {
+      for (int64_t r = 0; r < m; r++) memcpy(s->gates + (first + r) * s->ldc + b * WIDE, s->bias + b * WIDE, WIDE * sizeof *s->gates);
+      direct(s, b, 0, s->x + first * k, m, s->gates + first * s->ldc, dots);
+      continue;
+    }
     for (int half = 0; half < 2; half++) {
       int64_t col = b * WIDE + half * COLS;
       multiply(&(product){s->x + first * k, s->packed[0] + col * k, s->bias + col, s->gates + first * s->ldc + col, m, k, s->ldc, 0});
@@ -185,11 +232,12 @@ INLINE void project(const lstm *s, int64_t lo, int64_t hi, void (*multiply)(cons
   }
 }
 /* One step of blocks [lo, hi). */
-INLINE void step(const lstm *s, int64_t lo, int64_t hi, void (*multiply)(const product *)) {
+INLINE void step(const lstm *s, int64_t lo, int64_t hi, multiply_fn multiply, dots_fn dots) {
   int64_t k = s->k[1];
   for (int64_t b = lo; b < hi; b++) {
     int64_t units = s->H - b * UNITS < UNITS ? s->H - b * UNITS : UNITS;
-    for (int half = 0; half < 2; half++) {
+    if (s->direct) direct(s, b, 1, s->h, s->B, s->g, dots);
+    for (int half = 0; !s->direct && half < 2; half++) {
       int64_t col = b * WIDE + half * COLS;
       multiply(&(product){s->h, s->packed[1] + col * k, s->g + col, s->g + col, s->B, k, s->ldc, s->ldc});
     }
@@ -213,15 +261,19 @@ INLINE void step(const lstm *s, int64_t lo, int64_t hi, void (*multiply)(const p
 typedef struct isa {
   tn_pool_fn project, step;
 } isa;
-#define DEFINE_ISA(name, vec, most, ways_of_1, ways_of_2, attribute)                                                                       \
-  DEFINE_MULTIPLY(name, vec, most, ways_of_1, ways_of_2)                                                                                   \
-  attribute static void project_##name(void *s, int64_t lo, int64_t hi, int worker) { (void)worker, project(s, lo, hi, multiply_##name); } \
-  attribute static void step_##name(void *s, int64_t lo, int64_t hi, int worker) { (void)worker, step(s, lo, hi, multiply_##name); }       \
+#define DEFINE_ISA(name, vec, loose, most, ways_of_1, ways_of_2, attribute)                                                                \
+  DEFINE_MULTIPLY(name, vec, loose, most, ways_of_1, ways_of_2)                                                                            \
+  attribute static void project_##name(void *s, int64_t lo, int64_t hi, int worker) {                                                      \
+    (void)worker, project(s, lo, hi, multiply_##name, dots_##name);                                                                        \
+  }                                                                                                                                        \
+  attribute static void step_##name(void *s, int64_t lo, int64_t hi, int worker) {                                                         \
+    (void)worker, step(s, lo, hi, multiply_##name, dots_##name);                                                                           \
+  }                                                                                                                                        \
   static const isa isa_##name = {project_##name, step_##name};
-DEFINE_ISA(base, vec16, 1, 1, 1, )
+DEFINE_ISA(base, vec16, loose16, 1, 1, 1, )
 #if defined(__x86_64__)
-DEFINE_ISA(avx2, vec32, 3, 2, 1, __attribute__((target("avx2,fma"))))
-DEFINE_ISA(avx512, vec64, 8, 4, 2, __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))))
+DEFINE_ISA(avx2, vec32, loose32, 3, 2, 1, __attribute__((target("avx2,fma"))))
+DEFINE_ISA(avx512, vec64, loose64, 8, 4, 2, __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))))
 static const isa *const isas[TN_K_N_ISAS] = {&isa_base, &isa_avx2, &isa_avx512};
 #else
 static const isa *const isas[TN_K_N_ISAS] = {&isa_base, &isa_base, &isa_base};
@@ -253,13 +305,16 @@ tn_status tn_k_lstm(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor 
     if (chunk > T) chunk = T;
     s.blocks = (H + UNITS - 1) / UNITS;
     s.ldc = s.blocks * WIDE;
-    float *room = tn_aligned_alloc(64, (size_t)(s.ldc * (I + H + 1 + chunk * B)) * sizeof(float));
+    s.direct = T * B < FEW_ROWS;
+    int64_t packed = s.direct ? 0 : s.ldc * (I + H);
+    float *room = tn_aligned_alloc(64, (size_t)(s.ldc * (1 + chunk * B) + packed) * sizeof(float));
     if (!room) return TN_E_NOMEM;
-    s.packed[0] = room;
-    s.packed[1] = room + s.ldc * I;
-    s.bias = s.packed[1] + s.ldc * H;
+    s.bias = room;
     s.gates = s.bias + s.ldc;
-    run(pool, pack, &s, s.blocks, (I + H) * WIDE, PACK_SHARE);
+    s.packed[0] = s.gates + s.ldc * chunk * B;
+    s.packed[1] = s.packed[0] + s.ldc * I;
+    if (!s.direct) run(pool, pack, &s, s.blocks, (I + H) * WIDE, PACK_SHARE);
+    add_biases(&s);
     for (int64_t done = 0; done < T; done += chunk) {
       int64_t n = T - done < chunk ? T - done : chunk, t0 = reverse ? T - done - n : done;
       s.x = x + t0 * B * I;

@@ -122,8 +122,9 @@ static void try_lstm(int T, int B, int I, int H, bool reverse) {
   free(y), free(h), free(c), free(wy), free(wh), free(wc);
 }
 static void test_lstm(void **state) {
-  static const int size[][4] = {{1, 1, 1, 1}, {4, 2, 3, 5}, {3, 1, 8, 16},  {5, 3, 7, 9},  {2, 4, 0, 3},
-                                {0, 2, 3, 4}, {3, 0, 2, 2}, {300, 1, 3, 6}, {2, 250, 2, 3}};
+  static const int size[][4] = {{1, 1, 1, 1},   {4, 2, 3, 5},    {3, 1, 8, 16},  {5, 3, 7, 9},   {2, 4, 0, 3},
+                                {0, 2, 3, 4},   {3, 0, 2, 2},    {300, 1, 3, 6}, {2, 250, 2, 3}, {1, 2, 70, 33},
+                                {2, 1, 40, 50}, {20, 1, 37, 40}, {9, 2, 5, 18},  {3, 7, 33, 31}, {2, 15, 6, 35}};
   static const char *const isa[] = {"", "avx2"};
   (void)state;
   for (int k = 0; k < 2; k++) {
