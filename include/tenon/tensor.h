@@ -12,7 +12,9 @@ extern "C" {
 typedef enum tn_dtype {
   TN_F32 = 0, TN_F64 = 1, TN_F16 = 2, TN_BF16 = 3,
   TN_I64 = 4, TN_I32 = 5, TN_I16 = 6, TN_I8 = 7, TN_U8 = 8, TN_BOOL = 9,
-  TN_N_DTYPES = 10
+  TN_U16 = 10, TN_U32 = 11, TN_U64 = 12,
+  TN_OBJ = 13, /**< only in graphs: a list, map, optional or string tensor, or a tensor of unknown rank; never a tn_tensor's type */
+  TN_N_DTYPES = 14
 } tn_dtype;
 
 /** A strided tensor in host memory; strides and shape in elements. Owned by whoever made it. */

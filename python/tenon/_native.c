@@ -48,7 +48,8 @@ enum { DL_CPU = 1, DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL
 static const dl_dtype dl_of[TN_N_DTYPES] = {
   [TN_F32] = {DL_FLOAT, 32, 1}, [TN_F64] = {DL_FLOAT, 64, 1}, [TN_F16] = {DL_FLOAT, 16, 1}, [TN_BF16] = {DL_BFLOAT, 16, 1},
   [TN_I64] = {DL_INT, 64, 1}, [TN_I32] = {DL_INT, 32, 1}, [TN_I16] = {DL_INT, 16, 1}, [TN_I8] = {DL_INT, 8, 1},
-  [TN_U8] = {DL_UINT, 8, 1}, [TN_BOOL] = {DL_BOOL, 8, 1}};
+  [TN_U8] = {DL_UINT, 8, 1}, [TN_BOOL] = {DL_BOOL, 8, 1}, [TN_U16] = {DL_UINT, 16, 1}, [TN_U32] = {DL_UINT, 32, 1},
+  [TN_U64] = {DL_UINT, 64, 1}};
 
 /* What is looked up in torch once, on the first program. */
 static struct {
@@ -100,7 +101,8 @@ static PyObject *dig(PyObject *from, const char *path) {
 }
 
 static bool find_torch(void) {
-  static const char *const dtype_names[TN_N_DTYPES] = {"float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"};
+  static const char *const dtype_names[TN_N_DTYPES] = {"float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
+    "uint16", "uint32", "uint64", NULL};
   if (torch_.dl) return true;
   PyObject *torch = PyImport_ImportModule("torch"), *guards = PyImport_ImportModule("torch._C._dynamo.guards"), *capsule = NULL;
   bool fine = false;
@@ -115,7 +117,7 @@ static bool find_torch(void) {
   torch_.empty_strided = guards ? PyObject_GetAttrString(guards, "_empty_strided_cpu") : NULL;
   if (!torch_.empty_strided && (PyErr_Clear(), !(torch_.empty_strided = dig(torch, "empty_strided")))) goto done;
   for (int i = 0; i < TN_N_DTYPES; i++)
-    if (!(torch_.dtype[i] = PyObject_GetAttrString(torch, dtype_names[i]))) goto done;
+    if (dtype_names[i] && !(torch_.dtype[i] = PyObject_GetAttrString(torch, dtype_names[i]))) goto done;
   PyObject *base = dig(torch, "_C.TensorBase");
   if (!base) goto done;
   fine = find_getter(base, "_version", &torch_.version, &torch_.version_closure) &&
@@ -305,7 +307,7 @@ static bool parameter_key(program *p, uint32_t k, PyObject *tensor, const dl_ten
 
 static int32_t dtype_from(dl_dtype d) {
   for (int32_t i = 0; i < TN_N_DTYPES; i++)
-    if (dl_of[i].code == d.code && dl_of[i].bits == d.bits && d.lanes == 1) return i;
+    if (d.bits && dl_of[i].code == d.code && dl_of[i].bits == d.bits && d.lanes == 1) return i;
   return -1;
 }
 

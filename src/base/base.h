@@ -80,7 +80,8 @@ size_t tn_dtype_size(tn_dtype t);
 const char *tn_dtype_name(tn_dtype t);                     /* "f32" ... "bool" */
 bool tn_dtype_parse(const char *s, size_t n, tn_dtype *out);
 static inline bool tn_dtype_is_float(tn_dtype t) { return t == TN_F32 || t == TN_F64 || t == TN_F16 || t == TN_BF16; }
-static inline bool tn_dtype_is_int(tn_dtype t) { return t >= TN_I64 && t <= TN_U8; }
+static inline bool tn_dtype_is_int(tn_dtype t) { return (t >= TN_I64 && t <= TN_U8) || (t >= TN_U16 && t <= TN_U64); }
+static inline bool tn_dtype_is_unsigned(tn_dtype t) { return t == TN_U8 || (t >= TN_U16 && t <= TN_U64); }
 float tn_f16_to_f32(uint16_t h);
 uint16_t tn_f32_to_f16(float f);       /* round to nearest even */
 float tn_bf16_to_f32(uint16_t h);

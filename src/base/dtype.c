@@ -9,6 +9,7 @@ static const struct {
 } rows[TN_N_DTYPES] = {
     [TN_F32] = {"f32", 4}, [TN_F64] = {"f64", 8}, [TN_F16] = {"f16", 2}, [TN_BF16] = {"bf16", 2}, [TN_I64] = {"i64", 8},
     [TN_I32] = {"i32", 4}, [TN_I16] = {"i16", 2}, [TN_I8] = {"i8", 1},   [TN_U8] = {"u8", 1},     [TN_BOOL] = {"bool", 1},
+    [TN_U16] = {"u16", 2}, [TN_U32] = {"u32", 4}, [TN_U64] = {"u64", 8}, [TN_OBJ] = {"obj", 0},
 };
 
 size_t tn_dtype_size(tn_dtype t) { return (unsigned)t < TN_N_DTYPES ? rows[t].size : 0; }

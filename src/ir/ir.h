@@ -59,7 +59,7 @@ typedef struct tn_node {
   tn_ref *in;              /* [n_in] */
   uint32_t out;            /* id of output 0; output k = out + k */
   tn_attr *attr;           /* [n_attr] */
-  const char *target;      /* CALL, OPAQUE: full overload name, "aten.add.Tensor"; else NULL */
+  const char *target;      /* CALL, OPAQUE, DYN: full overload name, "aten.add.Tensor"; else NULL */
   struct tn_graph *body;   /* FUSED: own graph, inputs in order of `in`, outputs in order of the results; shares dims and arena */
   uint32_t prov;           /* index in tn_graph.prov of the source node it comes from; 0 = none */
   struct tn_input_info *input;  /* INPUT only */
@@ -106,6 +106,22 @@ typedef struct tn_graph {
   struct tn_graph *outer;                          /* of a body; NULL at top */
   uint32_t *forward;                               /* [cap_values] replaced-by, 0 = itself */
 } tn_graph;
+
+/* ---- a whole model at the graph level: functions, and what its door looks like. func[0] is the model; others are bodies that DYN nodes "if" (attributes
+ * then, else) and "loop" (body, carried, scans) name by number. Inputs of func[0] stand in the order of in[], outputs in that of out[]. ---- */
+typedef struct tn_uport {
+  const char *name;
+  uint8_t kind, elem, key_elem;            /* tn_port_kind and tn_elem of plan/module.h, by value */
+  bool ranked; uint8_t rank;
+  const tn_dim *dim;                       /* [rank] when ranked: constant or a symbol */
+} tn_uport;
+typedef struct tn_unit {
+  tn_arena *arena; tn_dims *dims;          /* borrowed */
+  const char *name;
+  tn_graph **func; uint32_t n_func, cap_func;
+  tn_uport *in, *out; uint32_t n_in, n_out;
+  const char **meta; uint32_t n_meta;      /* [2 * n_meta]: key, value */
+} tn_unit;
 
 /* ---- building. All return TN_E_NOMEM or TN_OK unless said otherwise; strings are copied into the arena. ---- */
 tn_status tn_graph_create(tn_arena *a, tn_dims *dims, const char *name, tn_graph **out);

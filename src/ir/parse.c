@@ -288,7 +288,7 @@ static tn_status node(parser *p, scope *sc) {
   if (!tn_op_find(s->s + at, n, &op)) return tn_scan_fail(s, at, "unknown op '%.*s'", n > 60 ? 60 : (int)n, s->s + at);
   if (op == TN_OP_INPUT) return tn_scan_fail(s, at, "inputs are written in the list of the graph");
   s->at += n;
-  if (op == TN_OP_CALL || op == TN_OP_OPAQUE) {
+  if (op == TN_OP_CALL || op == TN_OP_OPAQUE || op == TN_OP_DYN) {
     tn_scan_blank(s);
     TN_TRY(tn_scan_name(s, TN_IR_TARGET_MORE, "the name of the op that is called", &target));
   }

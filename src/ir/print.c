@@ -203,7 +203,7 @@ static void node(printer *p, uint32_t id) {
   }
   if (n->n_out) put(p->o, " = ");
   put(p->o, tn_op_name(n->op));
-  if (n->op == TN_OP_CALL || n->op == TN_OP_OPAQUE) {
+  if (n->op == TN_OP_CALL || n->op == TN_OP_OPAQUE || n->op == TN_OP_DYN) {
     put(p->o, " ");
     name(p->o, n->target ? n->target : "", TN_IR_TARGET_MORE);
   }

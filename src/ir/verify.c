@@ -66,7 +66,7 @@ static tn_status val(const ctx *c, uint32_t id, const char *name, const tn_attr_
 
 static tn_status attrs(const ctx *c, uint32_t id) {
   const tn_node *n = &c->g->node[id];
-  bool open = n->op == TN_OP_CALL || n->op == TN_OP_OPAQUE || n->op == TN_OP_FUSED;
+  bool open = n->op == TN_OP_CALL || n->op == TN_OP_OPAQUE || n->op == TN_OP_DYN || n->op == TN_OP_FUSED;
   for (uint32_t i = 0; i < n->n_attr; i++) {
     const char *name = n->attr[i].name;
     if (!name || !*name) return BAD(NODE_FMT ": attribute %u has no name", NODE(id), i);
@@ -186,7 +186,7 @@ static tn_status node(const ctx *c, uint32_t id, uint32_t *next_value) {
   }
   if (n->prov && !tn_graph_prov(g, n->prov)) return BAD(NODE_FMT ": source %u of %u", NODE(id), n->prov, tn_graph_root(g)->n_prov - 1);
   TN_TRY(attrs(c, id));
-  bool called = n->op == TN_OP_CALL || n->op == TN_OP_OPAQUE;
+  bool called = n->op == TN_OP_CALL || n->op == TN_OP_OPAQUE || n->op == TN_OP_DYN;
   if (called && (!n->target || !*n->target)) return BAD(NODE_FMT ": does not say which op it calls", NODE(id));
   if (!called && n->target) return BAD(NODE_FMT ": only call and opaque have a target, this one says %.80s", NODE(id), n->target);
   if (n->body && n->op != TN_OP_FUSED) return BAD(NODE_FMT ": only fused has a body", NODE(id));

@@ -60,6 +60,9 @@ tn_status tn_eval_CALL(tn_eval_ctx *c) {
 tn_status tn_eval_OPAQUE(tn_eval_ctx *c) {
   return tn_eval_fail(c, TN_E_UNSUPPORTED, "%s belongs to the framework", c->n->target ? c->n->target : "?");
 }
+tn_status tn_eval_DYN(tn_eval_ctx *c) {
+  return tn_eval_fail(c, TN_E_UNSUPPORTED, "%s belongs to the framework", c->n->target ? c->n->target : "?");
+}
 tn_status tn_eval_CONST(tn_eval_ctx *c) {
   const tn_const_data *k = c->n->data;
   size_t bytes = (size_t)tn_tensor_numel(c->out) * tn_dtype_size((tn_dtype)c->out->dtype);

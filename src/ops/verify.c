@@ -11,6 +11,7 @@ tn_status tn_infer_INPUT(tn_infer_ctx *c) { return stated(c); }
 tn_status tn_infer_CONST(tn_infer_ctx *c) { return stated(c); }
 tn_status tn_infer_CALL(tn_infer_ctx *c) { return stated(c); }
 tn_status tn_infer_OPAQUE(tn_infer_ctx *c) { return stated(c); }
+tn_status tn_infer_DYN(tn_infer_ctx *c) { return stated(c); }
 tn_status tn_infer_FUSED(tn_infer_ctx *c) { return stated(c); }
 
 /* ---- verify ---- */
@@ -65,7 +66,8 @@ static tn_status check_node(tn_diag *d, tn_graph *g, const tn_node *n) {
   switch (n->op) {
     case TN_OP_INPUT:
     case TN_OP_CALL:
-    case TN_OP_OPAQUE: return TN_OK;
+    case TN_OP_OPAQUE:
+    case TN_OP_DYN: return TN_OK;
     case TN_OP_CONST: return check_const(d, g, n);
     case TN_OP_FUSED: TN_TRY(check_body(d, g, n)); return tn_ops_verify(d, n->body);
     default: return check_rule(d, g, n);

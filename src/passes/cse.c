@@ -5,7 +5,7 @@
 #include <string.h>
 
 static bool may_merge(tn_op op) {
-  return op != TN_OP_INPUT && op != TN_OP_CALL && op != TN_OP_OPAQUE && op != TN_OP_FUSED && op != TN_OP_COPY;
+  return op != TN_OP_INPUT && op != TN_OP_CALL && op != TN_OP_OPAQUE && op != TN_OP_DYN && op != TN_OP_FUSED && op != TN_OP_COPY;
 }
 static bool commutes(tn_op op) {
   switch (op) {

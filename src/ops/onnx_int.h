@@ -1,0 +1,48 @@
+/* onnx_int: what onnx_*.c are written with, besides the builders tn_b_* of aten_int.h (called with &c->b, which keeps the first failure: all of these do
+ * nothing and give ref 0 after one). A function ends with `return tn_ox_ret(c, 0, y)` for each result, or `return c->b.st`. */
+#ifndef TN_ONNX_INT_H
+#define TN_ONNX_INT_H
+#include "ops/aten_int.h"
+#include "ops/onnx.h"
+
+#define TN_ONNX(domain, op, fn, doc) tn_status tn_ox_##fn(tn_ox *c);
+#include "ops/onnx.def"
+#undef TN_ONNX
+
+tn_status tn_ox_unsup(tn_ox *c, const char *fmt, ...) TN_PRINTF(2, 3);  /* TN_E_UNSUPPORTED with op and node */
+tn_status tn_ox_bad(tn_ox *c, const char *fmt, ...) TN_PRINTF(2, 3);    /* TN_E_ARG: the model breaks a rule of the operator */
+
+/* ---- attributes: absent = def; another kind than asked = TN_E_ARG ---- */
+const tn_ox_attr *tn_ox_attr_get(const tn_ox *c, const char *name);     /* NULL = absent */
+int64_t tn_ox_int(tn_ox *c, const char *name, int64_t def);
+double tn_ox_float(tn_ox *c, const char *name, double def);
+const char *tn_ox_str_attr(tn_ox *c, const char *name, const char *def);
+int tn_ox_ints_attr(tn_ox *c, const char *name, int64_t *out, int max); /* count; -1 = absent */
+int tn_ox_axis(tn_ox *c, const char *name, int64_t def, int rank);      /* wrapped into [0, rank) */
+int tn_ox_wrap(tn_ox *c, int64_t axis, int rank);                       /* the same for a number in hand */
+
+/* ---- operands ---- */
+static inline bool tn_ox_has(const tn_ox *c, uint32_t k) { return k < c->n_in && c->in[k].id != 0; }
+tn_ref tn_ox_in(tn_ox *c, uint32_t k);                                  /* a ranked tensor that must be there; OBJ or absent: error */
+tn_ref tn_ox_opt(tn_ox *c, uint32_t k);                                 /* id 0 = left out */
+int tn_ox_elem(const tn_ox *c, tn_ref r);                               /* ONNX number of its element type; 0 for OBJ that is no tensor */
+void tn_ox_set_elem(tn_ox *c, tn_ref r, int elem);
+
+/* ---- known elements of integer tensors (rank <= 1, at most 256), as dims: constants (also negative, tn_dim_int) or symbolic ---- */
+int tn_ox_items(tn_ox *c, tn_ref r, tn_dim *out, int max);              /* count, or -1: not known while compiling */
+/* The same as constants. -1: not known or symbolic. */
+int tn_ox_consts(tn_ox *c, tn_ref r, int64_t *out, int max);
+/* For sizes: known elements, and a fresh symbol (DYN "sizes") for each that is not. The count must be known (dim 0 constant), else unsupported: -1. lo: least value. */
+int tn_ox_sizes(tn_ox *c, tn_ref r, tn_dim *out, int max, int64_t lo);
+/* Bytes of a constant operand (CONST, or prims on constants that fold): row-major in the arena; false = not constant. */
+bool tn_ox_data(tn_ox *c, tn_ref r, tn_tensor *out);
+tn_dim tn_ox_fresh(tn_ox *c, int64_t lo, int64_t hi);                   /* a new symbol "u<n>" */
+
+/* ---- results ---- */
+tn_status tn_ox_ret(tn_ox *c, uint32_t k, tn_ref r);                    /* sets out[k]; returns c->b.st */
+/* DYN node: a row of plan/dyn.def. types NULL: n_out values of dtype OBJ. Returns result 0; result k = tn_ox_nth(r, k). */
+tn_ref tn_ox_dyn(tn_ox *c, const char *op, const tn_ref *in, uint32_t n_in, const tn_attr *attr, uint32_t n_attr, const tn_type *types, uint32_t n_out);
+static inline tn_ref tn_ox_nth(tn_ref r, uint32_t k) { tn_ref x = {r.id ? r.id + k : 0}; return x; }
+tn_ref tn_ox_none(tn_ox *c);                                            /* DYN "none" */
+tn_type tn_ox_type(tn_ox *c, tn_dtype t, int rank, const tn_dim *dim);
+#endif
