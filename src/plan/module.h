@@ -1,7 +1,8 @@
 /* module: what a model is when it runs. Functions of steps over value slots; steps call plans, run dynamic operators, branch and loop.
  *
- * Function 0 is the model. Slots are numbered from 1 in each function; slot 0 means "not wanted" as a result. A slot is written once per
- * activation of its function, before it is read. Inputs of a function are the slots in[0..n_in).
+ * Function 0 is the model. Slots are numbered 1..n_slot in each function; slot 0 means "not wanted" as a result. A slot is written once per
+ * activation of its function, before it is read. Inputs of a function are the slots in[0..n_in). There are no more slots than things that
+ * write one.
  * Signature ports describe inputs and outputs of function 0 for people, guards and front ends.
  * Printable, parseable, verified; a package is a module with its plans, objects and weights (package.h). See docs/design/0003. */
 #ifndef TN_PLAN_MODULE_H
@@ -23,7 +24,7 @@ typedef enum tn_mpick { TN_MP_VALUE, TN_MP_DIM, TN_MP_ITEM } tn_mpick;
 typedef struct tn_marg { uint32_t slot; uint8_t pick; uint32_t index; } tn_marg;
 
 typedef enum tn_mattr_kind { TN_MA_INT, TN_MA_FLOAT, TN_MA_STR, TN_MA_INTS, TN_MA_FLOATS, TN_MA_STRS } tn_mattr_kind;
-typedef struct tn_mstr { const char *s; size_t n; } tn_mstr;
+typedef struct tn_mstr { const char *s; size_t n; } tn_mstr;   /* with a NUL after its end; may hold others */
 typedef struct tn_mattr {
   const char *name;
   tn_mattr_kind kind;
@@ -46,7 +47,9 @@ bool tn_dyn_find(const char *s, size_t n, uint32_t *out);
  * BRANCH: in[0] is a bool or integer tensor of one element; nonzero: func[0], else func[1]; both take in[1..n_in) and give n_out results.
  * LOOP: in[0] trip count (i64 of one element, or none = no limit), in[1] condition (bool, or none = true), then n_carried values, then captures.
  *   func[0] takes (iteration i64[], condition bool[], carried..., captures...) and gives (condition, carried..., n_scan scan results...).
- *   Results: final carried values, then scan results stacked along a new axis 0 (none iterated: dim 0 is 0, the others from scan_shape).
+ *   Results: final carried values, then scan results stacked along a new axis 0. None iterated: dim 0 is 0, element type and the other dims
+ *   come from the attributes scan_elem (ints, one tn_elem each) and scan_shape (ints: for each its rank without axis 0, then its dims; -1 and
+ *   unknown count as 0); without them f32[0].
  *   A loop stops before an iteration whose number reaches the count or whose condition is false. */
 typedef enum tn_mstep_kind { TN_MS_CALL, TN_MS_OP, TN_MS_BRANCH, TN_MS_LOOP, TN_N_MSTEPS } tn_mstep_kind;
 typedef struct tn_mstep {
@@ -70,11 +73,21 @@ typedef struct tn_module {
   tn_mmeta *meta; uint32_t n_meta;                  /* producer, source file, opset, ... */
 } tn_module;
 
+#define TN_MODULE_MAX_DEPTH 64                      /* functions nested in functions */
+
+const char *tn_elem_name(uint32_t elem);            /* "f32", "string", "f8e4m3fn"; "undefined"; NULL when there is no such number */
+bool tn_elem_parse(const char *s, size_t n, uint32_t *out);
+/* How elements are kept in tensors; false: not in tensors (strings, undefined). And back, for types that have a dtype of their own. */
+bool tn_elem_dtype(uint32_t elem, tn_dtype *out);
+tn_elem tn_elem_of_dtype(tn_dtype t);
+const char *tn_port_kind_name(uint32_t kind);       /* "tensor", ...; NULL when out of range */
+
 tn_status tn_module_create(const char *name, tn_module **out);
 void tn_module_destroy(tn_module *m);               /* and its plans */
 const tn_mattr *tn_mattr_get(const tn_mstep *s, const char *name);   /* NULL = absent */
 /* Every ref in range, slots written once before they are read, arities by the tables, functions not recursive, plans verified. */
 tn_status tn_module_verify(tn_diag *d, const tn_module *m);
-void tn_module_print(const tn_module *m, tn_str *out);               /* with its plans */
+/* With its plans. A dump of text that reads back to the same text; what plans leave out (objects, big constants) is left out here too. */
+void tn_module_print(const tn_module *m, tn_str *out);
 tn_status tn_module_parse(tn_diag *d, const char *text, size_t n, tn_module **out);
 #endif
