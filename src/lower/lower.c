@@ -508,6 +508,31 @@ static tn_status finish(tn_pb *b) {
   return TN_OK;
 }
 
+/* Only symbols that this graph's inputs define belong to the plan; expressions are renumbered. A plan that needs another one is an error. */
+static tn_status trim_symbols(tn_pb *b) {
+  tn_plan *p = b->p;
+  uint32_t *now = TN_NEW(b->a, uint32_t, p->n_sym + 1), n = 0;
+  if (!now) return tn_fail(b->d, TN_E_NOMEM, "symbols");
+  for (uint32_t i = 0; i < p->n_sym; i++) {
+    if (p->sym[i].input < 0) {
+      now[i] = UINT32_MAX;
+      continue;
+    }
+    now[i] = n;
+    p->sym[n++] = p->sym[i];
+  }
+  for (uint32_t i = 0; i < p->n_expr; i++)
+    for (uint32_t k = 0; k < p->expr[i].n; k++) {
+      tn_dim_code *c = &p->expr[i].code[k];
+      if (c->op != 's') continue;
+      if (now[c->v] == UINT32_MAX)
+        return tn_fail(b->d, TN_E_UNSUPPORTED, "the size %s needs %s, which no input defines", p->expr[i].text, tn_dims_sym_name(b->dims, (uint32_t)c->v));
+      c->v = now[c->v];
+    }
+  p->n_sym = n;
+  return TN_OK;
+}
+
 tn_status tn_lower(tn_diag *d, tn_arena *arena, tn_graph *g, const tn_lower_options *o, tn_lowered *out) {
   memset(out, 0, sizeof *out);
   tn_pb *b = TN_NEW(arena, tn_pb, 1);
@@ -530,6 +555,7 @@ tn_status tn_lower(tn_diag *d, tn_arena *arena, tn_graph *g, const tn_lower_opti
       tn_diag_while(d, s, "lowering node %u (%s)", i, g->node[i].prov ? g->prov[g->node[i].prov].name : tn_op_name(g->node[i].op));
   }
   if (s == TN_OK) s = finish(b);
+  if (s == TN_OK) s = trim_symbols(b);
   tn_map_deinit(&b->keys);
   if (s != TN_OK) {
     tn_plan_destroy(b->p);

@@ -10,7 +10,7 @@ typedef struct parser {
   const char *s, *end, *begin;
   tn_plan *p;
   tn_dims *dims;
-  uint32_t cap_sym, cap_in, cap_out, cap_buf, cap_view, cap_step, cap_kernel;
+  uint32_t cap_sym, cap_assume, cap_in, cap_out, cap_buf, cap_view, cap_step, cap_kernel;
 } parser;
 
 static tn_status bad(parser *q, const char *want) {
@@ -221,6 +221,19 @@ static tn_status line_sym(parser *q) {
   p->n_sym++;
   return TN_OK;
 }
+static tn_status line_assume(parser *q) {
+  tn_plan *p = q->p;
+  if (!TN_PUSH_ROOM(p->arena, p->assume, p->n_assume, q->cap_assume)) return oom(q);
+  tn_passume *s = &p->assume[p->n_assume];
+  *s = (tn_passume){0};
+  TN_TRY(dim(q, &s->a));
+  NEED(q, ",");
+  NEED(q, "equals");
+  TN_TRY(dim(q, &s->b));
+  if (take(q, ",")) TN_TRY(string(q, &s->where));
+  p->n_assume++;
+  return TN_OK;
+}
 static tn_status line_in(parser *q) {
   tn_plan *p = q->p;
   TN_TRY(ordinal(q, p->n_in));
@@ -400,7 +413,7 @@ static tn_status line_out(parser *q) {
 
 static tn_status body(parser *q) {
   static const struct { const char *word; tn_status (*line)(parser *); } kinds[] = {
-      {"sym", line_sym}, {"in", line_in},     {"buf", line_buf}, {"view", line_view},
+      {"sym", line_sym}, {"assume", line_assume}, {"in", line_in},     {"buf", line_buf}, {"view", line_view},
       {"kernel", line_kernel}, {"step", line_step}, {"out", line_out}};
   for (;;) {
     lines(q);
@@ -409,7 +422,7 @@ static tn_status body(parser *q) {
     while (k < sizeof kinds / sizeof *kinds && !take(q, kinds[k].word)) k++;
     if (k < sizeof kinds / sizeof *kinds) TN_TRY(kinds[k].line(q));
     else if (take(q, "hosts")) TN_TRY(u32(q, &q->p->n_host));
-    else return bad(q, "sym, in, buf, view, kernel, hosts, step, out or '}'");
+    else return bad(q, "sym, assume, in, buf, view, kernel, hosts, step, out or '}'");
     space(q);
     if (q->s < q->end && *q->s != '\n' && *q->s != '#') return bad(q, "the end of the line");
   }

@@ -13,6 +13,8 @@ typedef int64_t tn_pdim;
 typedef struct tn_pexpr { tn_dim_code *code; uint32_t n; const char *text; } tn_pexpr;
 typedef struct tn_psym { const char *name; int64_t lo, hi; int32_t input, dim; /* bound from in[input].shape[dim]; dim -1: the scalar value of input */ } tn_psym;
 
+typedef struct tn_passume { tn_pdim a, b; const char *where; } tn_passume; /* sizes that must be equal, checked when symbols are bound; where: the source node, or NULL */
+
 typedef enum tn_pbuf_kind { TN_PB_INPUT, TN_PB_OUTPUT, TN_PB_ARENA, TN_PB_CONST, TN_PB_PACKED } tn_pbuf_kind;
 typedef struct tn_pbuf {
   tn_pbuf_kind kind;
@@ -59,6 +61,7 @@ typedef struct tn_plan {
   const char *name; tn_arena *arena;
   tn_psym *sym; uint32_t n_sym;
   tn_pexpr *expr; uint32_t n_expr;
+  tn_passume *assume; uint32_t n_assume;
   tn_pguard_in *in; uint32_t n_in;
   tn_pout *out; uint32_t n_out;
   tn_pbuf *buf; uint32_t n_buf;

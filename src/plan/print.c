@@ -144,6 +144,14 @@ void tn_plan_print(const tn_plan *p, tn_str *o) {
     if (s->dim >= 0) tn_str_add(o, ", input %d dim %d\n", s->input, s->dim);
     else tn_str_add(o, ", input %d value\n", s->input);
   }
+  for (uint32_t i = 0; i < p->n_assume; i++) {
+    tn_str_add(o, "  assume ");
+    dim(o, p, p->assume[i].a);
+    tn_str_add(o, ", equals ");
+    dim(o, p, p->assume[i].b);
+    note(o, 0, p->assume[i].where);
+    tn_str_add(o, "\n");
+  }
   for (uint32_t i = 0; i < p->n_in; i++) {
     tn_str_add(o, "  in %u ", i);
     shape(o, p, p->in[i].dtype, p->in[i].rank, p->in[i].dim, p->in[i].stride);

@@ -42,6 +42,11 @@ static tn_status exprs(const check *c) {
 
 static tn_status interface(const check *c) {
   const tn_plan *p = c->p;
+  if (p->n_assume && !p->assume) BAD(c, "%u assumptions but no list", p->n_assume);
+  for (uint32_t i = 0; i < p->n_assume; i++) {
+    TN_TRY(dim_ok(c, p->assume[i].a, "assumption", i));
+    TN_TRY(dim_ok(c, p->assume[i].b, "assumption", i));
+  }
   for (uint32_t i = 0; i < p->n_in; i++) {
     const tn_pguard_in *g = &p->in[i];
     if (g->dtype >= TN_N_DTYPES || g->rank > TN_PLAN_MAX_RANK) BAD(c, "input %u has dtype %u, rank %u", i, g->dtype, g->rank);

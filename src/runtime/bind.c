@@ -114,6 +114,18 @@ static tn_status check_guard(tn_run *r, uint32_t i) {
   return TN_OK;
 }
 
+static tn_status check_assumptions(tn_run *r) {
+  const tn_plan *p = PLAN(r);
+  for (uint32_t i = 0; i < p->n_assume; i++) {
+    const tn_passume *s = &p->assume[i];
+    int64_t a = tn_pd(r->new_expr, s->a), b = tn_pd(r->new_expr, s->b);
+    char x[96], y[96];
+    if (a != b)
+      return tn_fail(&r->diag, TN_E_ARG, "sizes that must be equal are not: %s and %s%s%s", wanted(r, s->a, a, x), wanted(r, s->b, b, y), s->where ? ", at " : "", s->where ? s->where : "");
+  }
+  return TN_OK;
+}
+
 /* Numbers of a view and the bytes it covers. */
 static tn_status eval_view(tn_run *r, uint32_t i) {
   const tn_plan *p = PLAN(r);
@@ -240,6 +252,7 @@ tn_status tn_bind_shapes(tn_run *r, const tn_tensor *in) {
   for (uint32_t i = 0; i < p->n_in; i++) TN_TRY(take_input(r, i, &in[i]));
   TN_TRY(bind_symbols(r, in));
   for (uint32_t i = 0; i < p->n_in; i++) TN_TRY(check_guard(r, i));
+  TN_TRY(check_assumptions(r));
   bool sizes_changed = first || memcmp(r->expr, r->new_expr, p->n_expr * sizeof *r->expr) != 0;
   memcpy(r->sym, r->new_sym, p->n_sym * sizeof *r->sym);
   memcpy(r->expr, r->new_expr, p->n_expr * sizeof *r->expr);

@@ -6,6 +6,8 @@ static const char text[] =
     "  sym s0, range 2..1024, input 0 dim 0\n"
     "  sym s1, range 0..max, input 1 dim 0\n"
     "  sym n, range 1..9, input 3 value\n"
+    "  assume floordiv(s1, 6), equals 0, \"split\"\n"
+    "  assume s1 + n, equals s1 + min(n, 8)\n"
     "  in 0 f32[s0, 64], strides [64, 1], \"x\"\n"
     "  in 1 f32[s1, 4*s0], strides [4*s0, 1]\n"
     "  in 2 f32[8, s0], strides any, \"free\"\n"
@@ -47,6 +49,7 @@ static void test_messages(void **state) {
       {0, {NULL, DIMS(2, 64), NULL, 2, TN_F32}, 3, "input 0 'x': has no memory"},
       {1, {v.f, DIMS(5, 9), NULL, 2, TN_F32}, 3, "input 1: dim 1 is 9, wanted 4*s0 = 8"},
       {1, {v.f, DIMS(5, 8), DIMS(9, 1), 2, TN_F32}, 3, "input 1: stride 0 is 9, wanted 4*s0 = 8"},
+      {1, {v.f, DIMS(10, 8), NULL, 2, TN_F32}, 3, "sizes that must be equal are not: floordiv(s1, 6) = 1 and 0, at split"},
       {2, {v.f, DIMS(8, 3), NULL, 2, TN_F32}, 3, "input 2 'free': dim 1 is 3, wanted s0 = 2"},
       {3, {&v.n, NULL, NULL, 0, TN_I64}, 10, "input 3 'n': value is 10, wanted n in 1..9"},
       {3, {&v.n, NULL, NULL, 0, TN_I64}, 4, "input 4 'v': dim 0 is 3, wanted n = 4"},
