@@ -7,6 +7,7 @@
 #include "kir/def.h"
 #include "kir/sched.h"
 #include "kir/nest.h"
+#include "plan/module.h"
 #include "plan/plan.h"
 #include "target/target.h"
 
@@ -34,6 +35,16 @@ typedef struct tn_lowered {
 /* g: after the fuse pass. The plan is the caller's (tn_plan_destroy); the rest lives in `arena`. Fates of source nodes (g->prov) are
  * completed. TN_E_UNSUPPORTED names node and reason. */
 tn_status tn_lower(tn_diag *d, tn_arena *arena, tn_graph *g, const tn_lower_options *o, tn_lowered *out);
+
+/* ---- split.c: a unit cut at its DYN nodes. graph[i] becomes plan i of the module, whose plan[] is an empty table for all of them (n_plan 0). ---- */
+typedef struct tn_split {
+  tn_module *module;   /* the caller's */
+  tn_graph **graph;    /* in the unit's arena, before any pass; constants are shared with the unit by pointer, provenance records too */
+  uint32_t n_graph;
+} tn_split;
+/* The unit is only read, so it can be split again for another target. TN_E_UNSUPPORTED: a size that nothing defines, an operator that is no row of
+ * plan/dyn.def; TN_E_VERIFY: broken structure, a function that contains itself. */
+tn_status tn_split_unit(tn_diag *d, tn_arena *arena, const tn_unit *u, tn_split *out);
 
 /* ---- parts, each testable alone ---- */
 /* Strided view of memory as the graph level sees it. */
