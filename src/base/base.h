@@ -82,6 +82,8 @@ bool tn_dtype_parse(const char *s, size_t n, tn_dtype *out);
 static inline bool tn_dtype_is_float(tn_dtype t) { return t == TN_F32 || t == TN_F64 || t == TN_F16 || t == TN_BF16; }
 static inline bool tn_dtype_is_int(tn_dtype t) { return (t >= TN_I64 && t <= TN_U8) || (t >= TN_U16 && t <= TN_U64); }
 static inline bool tn_dtype_is_unsigned(tn_dtype t) { return t == TN_U8 || (t >= TN_U16 && t <= TN_U64); }
+/* What memory can hold: every dtype but TN_OBJ. */
+static inline bool tn_dtype_is_value(unsigned t) { return t < TN_N_DTYPES && t != TN_OBJ; }
 float tn_f16_to_f32(uint16_t h);
 uint16_t tn_f32_to_f16(float f);       /* round to nearest even */
 float tn_bf16_to_f32(uint16_t h);

@@ -3,9 +3,10 @@
  *
  * Floats are computed in double and rounded to their type, 16-bit floats by way of float, which is what hardware that
  * computes in float32 and stores narrow does. Integers are computed in 64 bits and wrapped to their width, so add, sub, mul
- * and shifts wrap. Integer division by zero gives 0, and INT_MIN / -1 wraps. Shifts by a negative count or by the width or
- * more give 0, except that shr of a signed value gives 0 or -1. pow of integers wraps; a negative exponent gives 0, or +-1
- * for the bases 1 and -1. No speed is attempted here. */
+ * and shifts wrap. A tn_num holds a u64 as the int64_t of the same bits; all narrower integers fit. Integer division by zero
+ * gives 0, and INT_MIN / -1 wraps. Shifts by a negative count or by the width or more give 0, except that shr of a signed
+ * value gives 0 or -1. pow of integers wraps; a negative exponent gives 0, or +-1 for the bases 1 and -1. Casts between
+ * integers wrap, from floats they saturate and NaN gives 0. No speed is attempted here. */
 #include "scalar.h"
 #include <math.h>
 #include <string.h>
@@ -57,6 +58,8 @@ static int64_t wrap_to(tn_dtype t, uint64_t v) {
     case TN_I32: return (int32_t)(uint32_t)v;
     case TN_I16: return (int16_t)(uint16_t)v;
     case TN_I8: return (int8_t)(uint8_t)v;
+    case TN_U32: return (uint32_t)v;
+    case TN_U16: return (uint16_t)v;
     case TN_U8: return (uint8_t)v;
     case TN_BOOL: return v != 0;
     default: return (int64_t)v;
@@ -81,21 +84,48 @@ static int64_t int_remainder(int64_t a, int64_t b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-static uint64_t int_pow(int64_t a, int64_t e) {
-  if (e < 0) return a == 1 ? 1 : a == -1 ? (e % 2 ? UINT64_MAX : 1) : 0;
-  uint64_t base = (uint64_t)a, r = 1;
+static uint64_t uint_pow(uint64_t base, uint64_t e) {
+  uint64_t r = 1;
   for (; e; e >>= 1, base *= base)
     if (e & 1) r *= base;
   return r;
+}
+
+static uint64_t int_pow(int64_t a, int64_t e) {
+  if (e < 0) return a == 1 ? 1 : a == -1 ? (e % 2 ? UINT64_MAX : 1) : 0;
+  return uint_pow((uint64_t)a, (uint64_t)e);
 }
 
 static int64_t int_shr(tn_dtype t, int64_t a, int64_t n) {
   return n < 0 || n >= (int64_t)width_of(t) ? (a < 0 ? -1 : 0) : a >> n;
 }
 
+/* The functions that see the difference between the two readings of 64 bits; the others are eval_int's. */
+static bool eval_u64(tn_scalar_op op, uint64_t a, uint64_t b, uint64_t *out) {
+  switch (op) {
+    case TN_S_ABS:
+    case TN_S_RELU: *out = a; return true;
+    case TN_S_SIGN: *out = a != 0; return true;
+    case TN_S_FLOORDIV:
+    case TN_S_TRUNCDIV: *out = b ? a / b : 0; return true;
+    case TN_S_REMAINDER:
+    case TN_S_FMOD: *out = b ? a % b : 0; return true;
+    case TN_S_POW: *out = uint_pow(a, b); return true;
+    case TN_S_MAX: *out = a > b ? a : b; return true;
+    case TN_S_MIN: *out = a < b ? a : b; return true;
+    case TN_S_SHR: *out = b < 64 ? a >> b : 0; return true;
+    case TN_S_LT: *out = a < b; return true;
+    case TN_S_LE: *out = a <= b; return true;
+    case TN_S_GT: *out = a > b; return true;
+    case TN_S_GE: *out = a >= b; return true;
+    default: return false;
+  }
+}
+
 static int64_t eval_int(tn_scalar_op op, tn_dtype t, const tn_num *x) {
   int64_t a = x[0].i, b = tn_scalar_arity(op) > 1 ? x[1].i : 0;
-  uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
+  uint64_t ua = (uint64_t)a, ub = (uint64_t)b, r;
+  if (t == TN_U64 && eval_u64(op, ua, ub, &r)) return (int64_t)r;
   switch (op) {
     case TN_S_NEG: return (int64_t)(0 - ua);
     case TN_S_ABS: return a < 0 ? (int64_t)(0 - ua) : a;
@@ -225,9 +255,13 @@ tn_num tn_scalar_eval(tn_scalar_op op, tn_dtype t, const tn_num *arg) {
 static int64_t saturate(tn_dtype to, double v) {
   if (isnan(v)) return 0;
   unsigned w = width_of(to);
-  double lo = to == TN_U8 ? 0 : -ldexp(1, (int)w - 1), end = to == TN_U8 ? 256 : ldexp(1, (int)w - 1);
-  if (v <= lo) return to == TN_U8 ? 0 : (int64_t)(UINT64_MAX << (w - 1));
-  if (v >= end) return to == TN_U8 ? 255 : (int64_t)(UINT64_MAX >> (65 - w));
+  if (tn_dtype_is_unsigned(to)) {
+    if (v <= 0) return 0;
+    return (int64_t)(v >= ldexp(1, (int)w) ? UINT64_MAX >> (64 - w) : (uint64_t)v);
+  }
+  double end = ldexp(1, (int)w - 1);
+  if (v <= -end) return (int64_t)(UINT64_MAX << (w - 1));
+  if (v >= end) return (int64_t)(UINT64_MAX >> (65 - w));
   return (int64_t)v;
 }
 
@@ -236,8 +270,9 @@ tn_num tn_num_cast(tn_num v, tn_dtype from, tn_dtype to) {
   if (to == TN_BOOL) return (tn_num){.i = from_float ? v.f != 0 : v.i != 0};
   if (tn_dtype_is_float(to)) {
     if (from_float) return (tn_num){.f = round_to(to, v.f)};
-    if (to == TN_F64) return (tn_num){.f = (double)v.i};
-    return (tn_num){.f = round_to(to, (float)v.i)}; /* not through double: it would round twice */
+    bool u64 = from == TN_U64;
+    if (to == TN_F64) return (tn_num){.f = u64 ? (double)(uint64_t)v.i : (double)v.i};
+    return (tn_num){.f = round_to(to, u64 ? (float)(uint64_t)v.i : (float)v.i)}; /* not through double: it would round twice */
   }
   return (tn_num){.i = from_float ? saturate(to, v.f) : wrap_to(to, (uint64_t)v.i)};
 }
@@ -260,8 +295,11 @@ tn_num tn_num_load(tn_dtype t, const void *p) {
     case TN_F64: return (tn_num){.f = f64};
     case TN_F16: return (tn_num){.f = tn_f16_to_f32(u16)};
     case TN_BF16: return (tn_num){.f = tn_bf16_to_f32(u16)};
-    case TN_I64: return (tn_num){.i = i64};
+    case TN_I64:
+    case TN_U64: return (tn_num){.i = i64};
     case TN_I32: return (tn_num){.i = i32};
+    case TN_U32: return (tn_num){.i = (uint32_t)i32};
+    case TN_U16: return (tn_num){.i = u16};
     case TN_I16: return (tn_num){.i = (int16_t)u16};
     case TN_I8: return (tn_num){.i = (int8_t)raw[0]};
     case TN_BOOL: return (tn_num){.i = raw[0] != 0};
@@ -278,8 +316,11 @@ void tn_num_store(tn_dtype t, void *p, tn_num v) {
     case TN_F64: memcpy(p, &v.f, sizeof v.f); break;
     case TN_F16:
     case TN_BF16: memcpy(p, &u16, sizeof u16); break;
-    case TN_I64: memcpy(p, &i64, sizeof i64); break;
-    case TN_I32: memcpy(p, &(int32_t){(int32_t)i64}, 4); break;
+    case TN_I64:
+    case TN_U64: memcpy(p, &i64, sizeof i64); break;
+    case TN_I32:
+    case TN_U32: memcpy(p, &(int32_t){(int32_t)i64}, 4); break;
+    case TN_U16:
     case TN_I16: memcpy(p, &(int16_t){(int16_t)i64}, 2); break;
     default: *(uint8_t *)p = (uint8_t)i64; break;
   }

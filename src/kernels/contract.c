@@ -37,6 +37,9 @@ static void dot(tn_dtype t, sum *acc, const void *a, int64_t sa, const void *b, 
     case TN_I32: DOT_INT(int32_t); break;
     case TN_I16: DOT_INT(int16_t); break;
     case TN_I8: DOT_INT(int8_t); break;
+    case TN_U64: DOT_INT(uint64_t); break;
+    case TN_U32: DOT_INT(uint32_t); break;
+    case TN_U16: DOT_INT(uint16_t); break;
     default: DOT_INT(uint8_t); break; /* u8, bool */
   }
 }

@@ -10,7 +10,7 @@ static tn_num round_to(tn_num v, tn_dtype acc, tn_dtype t) { return acc == t ? v
 
 /* a beats b: larger (argmax) or smaller (argmin); a NaN beats every number. */
 static bool beats(tn_combiner c, tn_dtype t, tn_num a, tn_num b) {
-  if (!tn_dtype_is_float(t)) return c == TN_C_ARGMAX ? a.i > b.i : a.i < b.i;
+  if (!tn_dtype_is_float(t)) return tn_scalar_eval(c == TN_C_ARGMAX ? TN_S_GT : TN_S_LT, t, (tn_num[]){a, b}).i;
   if (isnan(b.f)) return false;
   return isnan(a.f) || (c == TN_C_ARGMAX ? a.f > b.f : a.f < b.f);
 }

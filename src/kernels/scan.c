@@ -131,19 +131,25 @@ INLINE void store_f(tn_dtype t, char *p, int64_t step, int64_t n, const double *
 }
 INLINE void load_i(tn_dtype t, const char *p, int64_t step, int64_t n, int64_t *restrict v) {
   switch (t) {
-    case TN_I64: LOAD(int64_t, x); break;
+    case TN_I64:
+    case TN_U64: LOAD(int64_t, x); break;
     case TN_I32: LOAD(int32_t, x); break;
     case TN_I16: LOAD(int16_t, x); break;
     case TN_I8: LOAD(int8_t, x); break;
+    case TN_U32: LOAD(uint32_t, x); break;
+    case TN_U16: LOAD(uint16_t, x); break;
     case TN_BOOL: LOAD(uint8_t, x != 0); break;
     default: LOAD(uint8_t, x); break;
   }
 }
 INLINE void store_i(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t *restrict v) {
   switch (t) {
-    case TN_I64: STORE(int64_t, v[k]); break;
-    case TN_I32: STORE(int32_t, v[k]); break;
-    case TN_I16: STORE(int16_t, v[k]); break;
+    case TN_I64:
+    case TN_U64: STORE(int64_t, v[k]); break;
+    case TN_I32:
+    case TN_U32: STORE(int32_t, v[k]); break;
+    case TN_I16:
+    case TN_U16: STORE(int16_t, v[k]); break;
     case TN_I8: STORE(int8_t, v[k]); break;
     case TN_BOOL: STORE(uint8_t, v[k] != 0); break;
     default: STORE(uint8_t, v[k]); break;
@@ -320,7 +326,8 @@ static bool regroups(tn_combiner c, tn_dtype t) {
 
 /* out[o, k, i] = in[o, 0, i] combined with ... in[o, k, i]. Source: torch.cumsum, cumprod, cummax, cummin (values). */
 void tn_k_scan(tn_pool *pool, tn_combiner c, const tn_tensor *in, int dim, tn_tensor *out) {
-  if (c > TN_C_MIN) { /* any, all: no op asks for them */
+  /* any, all: no op asks for them; the loops below compare u64 as signed */
+  if (c > TN_C_MIN || (in->dtype == TN_U64 && (c == TN_C_MAX || c == TN_C_MIN))) {
     tn_k_scan_ref(c, in, dim, out);
     return;
   }

@@ -147,7 +147,7 @@ static void scatter_pieces(void *ctx, int64_t lo, int64_t hi, int worker) {
 static action action_of(tn_dtype t, bool set, tn_scalar_op op) {
   if (set) return tn_dtype_size(t) == 1 ? SET_1 : tn_dtype_size(t) == 2 ? SET_2 : tn_dtype_size(t) == 4 ? SET_4 : SET_8;
   if (op != TN_S_ADD) return ANY;
-  return t == TN_F32 ? ADD_F32 : t == TN_F64 ? ADD_F64 : t == TN_I64 ? ADD_I64 : t == TN_I32 ? ADD_I32 : ANY;
+  return t == TN_F32 ? ADD_F32 : t == TN_F64 ? ADD_F64 : t == TN_I64 || t == TN_U64 ? ADD_I64 : t == TN_I32 || t == TN_U32 ? ADD_I32 : ANY;
 }
 /* out = x; out[i0,.., idx[i0,..],..] = src[i0,..] or combined with it, over idx's shape, in row-major order.
  * Source: torch.scatter, torch.scatter_reduce (include_self=True). */

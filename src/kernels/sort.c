@@ -59,6 +59,9 @@ INLINE void keys_of(const tn_tensor *t, int64_t first, int64_t step, int64_t n, 
     case TN_I32: KEYS(int32_t, (uint64_t)x ^ top); break;
     case TN_I16: KEYS(int16_t, (uint64_t)x ^ top); break;
     case TN_I8: KEYS(int8_t, (uint64_t)x ^ top); break;
+    case TN_U64: KEYS(uint64_t, x); break;
+    case TN_U32: KEYS(uint32_t, (uint64_t)x); break;
+    case TN_U16: KEYS(uint16_t, (uint64_t)x); break;
     default: KEYS(uint8_t, (uint64_t)x); break; /* u8, bool */
   }
 }

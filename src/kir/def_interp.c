@@ -122,7 +122,7 @@ static void step(machine *m, const tn_kstage *s) {
     m->acc = tn_combiner_step((tn_combiner)s->combiner, f ? TN_F64 : t, a, v);
     return;
   }
-  bool wins = m->best < 0 || (f ? (max ? v.f > a.f : v.f < a.f) || (isnan(v.f) && !isnan(a.f)) : max ? v.i > a.i : v.i < a.i);
+  bool wins = m->best < 0 || tn_scalar_eval(max ? TN_S_GT : TN_S_LT, t, (tn_num[]){v, a}).i || (f && isnan(v.f) && !isnan(a.f));
   if (!wins) return;
   m->acc = v;
   m->best = m->pos[s->red[0]];

@@ -25,7 +25,7 @@ static void num(printer *p, tn_dtype t, tn_num v) {
   else if (t == TN_BOOL)
     put(p, v.i ? "true" : "false");
   else
-    tn_str_add(p->o, "%lld", (long long)v.i);
+    tn_str_add(p->o, t == TN_U64 ? "%llu" : "%lld", (long long)v.i);
 }
 
 static void expr(printer *p, tn_kx_id id);

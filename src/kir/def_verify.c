@@ -33,7 +33,7 @@ static tn_status check_head(checker *c) {
   }
   for (uint32_t i = 0; i < k->n_param; i++) {
     const tn_kparam *p = &k->param[i];
-    if (p->rank > TN_DEF_MAX_RANK || p->dtype >= TN_N_DTYPES) BAD(c, "parameter %s: rank %u, dtype %u", p->name, p->rank, p->dtype);
+    if (p->rank > TN_DEF_MAX_RANK || !tn_dtype_is_value(p->dtype)) BAD(c, "parameter %s: rank %u, dtype %u", p->name, p->rank, p->dtype);
     if (p->written && p->frozen) BAD(c, "parameter %s is written and frozen", p->name);
     if (i && !p->written && k->param[i - 1].written) BAD(c, "parameter %s is read and comes after written ones", p->name);
     for (uint32_t j = 0; j < p->rank; j++)
@@ -90,7 +90,7 @@ static tn_status check_scalar(checker *c, uint32_t at) {
 static tn_status check_node(checker *c, uint32_t at) {
   const tn_kdef *k = c->k;
   const tn_kx *x = &k->x[at];
-  if (x->dtype >= TN_N_DTYPES) BAD(c, "node %u has dtype %u", at, x->dtype);
+  if (!tn_dtype_is_value(x->dtype)) BAD(c, "node %u has dtype %u", at, x->dtype);
   bool i64 = x->op == TN_KX_AXIS || x->op == TN_KX_SIZE || x->op == TN_KX_INDEX;
   if (i64 && x->dtype != TN_I64) BAD(c, "node %u is an index of dtype %s", at, tn_dtype_name((tn_dtype)x->dtype));
   switch ((tn_kx_op)x->op) {
@@ -180,7 +180,7 @@ static tn_status check_stage(checker *c, uint32_t stage) {
   const tn_kdef *k = c->k;
   const tn_kstage *s = &k->stage[stage];
   uint32_t axes = 0, all;
-  if (s->n_axis > TN_DEF_MAX_AXES || s->n_red > TN_DEF_MAX_AXES || s->dtype >= TN_N_DTYPES)
+  if (s->n_axis > TN_DEF_MAX_AXES || s->n_red > TN_DEF_MAX_AXES || !tn_dtype_is_value(s->dtype))
     BAD(c, "stage %u: %u axes, dtype %u", stage, s->n_axis, s->dtype);
   if (s->root == 0 || s->root >= k->n_x) BAD(c, "stage %u has no value", stage);
   TN_TRY(axis_bits(c, stage, s->axis, s->n_axis, &axes));

@@ -116,7 +116,7 @@ static void print_inst(const tn_nest *n, uint32_t at, tn_str *o) {
   } else if (info->imm == TN_NI_COMBINER) {
     tn_str_add(o, " %s", tn_combiner_name((tn_combiner)i.imm.i));
   } else if (info->imm && (i.op != TN_N_FOR || (i.flags & TN_NF_UNROLL))) {
-    tn_str_add(o, " %lld", (long long)i.imm.i);
+    tn_str_add(o, info->imm == TN_NI_NUM && i.vt.dtype == TN_U64 ? " %llu" : " %lld", (long long)i.imm.i);
   }
   const char *sep = " ";
   if (info->what & TN_NW_BASE) {
@@ -291,8 +291,23 @@ static bool read_double(const char *s, size_t n, double *out) {
   return m > 0 && *end == 0;
 }
 
+static tn_status parse_u64(parser *ps, int64_t *out) {
+  word w = take_word(ps);
+  uint64_t v = 0;
+  for (size_t i = 0; i < w.n; i++) {
+    unsigned digit = (unsigned char)w.s[i] - (unsigned)'0';
+    if (digit > 9) FAIL(ps, "wants digits");
+    if (v > (UINT64_MAX - digit) / 10) FAIL(ps, "integer does not fit u64");
+    v = v * 10 + digit;
+  }
+  if (w.n == 0) FAIL(ps, "wants an integer");
+  *out = (int64_t)v;
+  return TN_OK;
+}
+
 static tn_status parse_num(parser *ps, tn_dtype t, tn_num *out) {
   if (t == TN_I64) return parse_int(ps, INT64_MIN, INT64_MAX, &out->i);
+  if (t == TN_U64) return parse_u64(ps, &out->i);
   if (!tn_dtype_is_float(t)) {
     TN_TRY(parse_int(ps, INT64_MIN, INT64_MAX, &out->i));
     if (tn_num_cast(*out, TN_I64, t).i != out->i) FAIL(ps, "%lld does not fit %s", (long long)out->i, tn_dtype_name(t));

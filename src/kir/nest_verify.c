@@ -29,7 +29,7 @@ static tn_status TN_PRINTF(2, 3) bad(checker *k, const char *fmt, ...) {
   return tn_fail(k->d, TN_E_VERIFY, "nest @%s, %%%u %s: %s", k->n->name, k->at, op, text);
 }
 
-static bool type_ok(tn_vt vt) { return vt.dtype < TN_N_DTYPES && vt.lanes >= 1 && vt.lanes <= 64 && (vt.lanes & (vt.lanes - 1)) == 0; }
+static bool type_ok(tn_vt vt) { return tn_dtype_is_value(vt.dtype) && vt.lanes >= 1 && vt.lanes <= 64 && (vt.lanes & (vt.lanes - 1)) == 0; }
 static bool same(tn_vt x, tn_vt y) { return x.dtype == y.dtype && x.lanes == y.lanes; }
 static bool is(tn_vt vt, tn_dtype t, int lanes) { return vt.dtype == t && vt.lanes == lanes; }
 
@@ -183,10 +183,10 @@ static tn_status check_head(tn_diag *d, const tn_nest *n) {
   if (n->oom) return tn_fail(d, TN_E_NOMEM, "nest @%s ran out of memory while it was built, or was given a missing value", n->name);
   if (n->n_param > INT16_MAX) return tn_fail(d, TN_E_VERIFY, "nest @%s: %u parameters", n->name, n->n_param);
   for (uint32_t k = 0; k < n->n_param; k++)
-    if (n->param[k].dtype >= TN_N_DTYPES || !n->param[k].name) return tn_fail(d, TN_E_VERIFY, "nest @%s: parameter %u has no type or name", n->name, k);
+    if (!tn_dtype_is_value(n->param[k].dtype) || !n->param[k].name) return tn_fail(d, TN_E_VERIFY, "nest @%s: parameter %u has no type or name", n->name, k);
   for (uint32_t k = 0; k < n->n_scratch; k++) {
     const tn_nscratch *s = &n->scratch[k];
-    if (s->dtype >= TN_N_DTYPES || !s->name || s->elems < 0 || s->size_slot < -1 || s->size_slot >= (int64_t)n->n_size)
+    if (!tn_dtype_is_value(s->dtype) || !s->name || s->elems < 0 || s->size_slot < -1 || s->size_slot >= (int64_t)n->n_size)
       return tn_fail(d, TN_E_VERIFY, "nest @%s: scratch slot %u is malformed (%lld elements, size %d)", n->name, k, (long long)s->elems, s->size_slot);
   }
   return TN_OK;

@@ -157,6 +157,20 @@ static tn_status to_i64(tn_kscan *p, tn_kword w, int64_t *out) {
   return TN_OK;
 }
 
+static tn_status to_u64(tn_kscan *p, tn_kword w, int64_t *out) {
+  size_t at = (size_t)(w.s - p->s);
+  uint64_t v = 0;
+  if (w.n == 0) return tn_ks_fail(p, at, "expected an integer");
+  for (size_t i = 0; i < w.n; i++) {
+    unsigned digit = (unsigned)(w.s[i] - '0');
+    if (!is_digit(w.s[i])) return tn_ks_fail(p, at, "expected digits, got '%.*s'", w.n > 40 ? 40 : (int)w.n, w.s);
+    if (v > (UINT64_MAX - digit) / 10) return tn_ks_fail(p, at, "integer does not fit u64");
+    v = v * 10 + digit;
+  }
+  *out = (int64_t)v;
+  return TN_OK;
+}
+
 tn_kword tn_ks_number(tn_kscan *p) {
   tn_ks_skip(p);
   tn_kword w = {p->s + p->at, 0};
@@ -223,6 +237,7 @@ tn_status tn_ks_num_of(tn_kscan *p, tn_kword w, tn_dtype t, tn_num *out) {
     out->i = w.s[0] == 't';
     return TN_OK;
   }
+  if (t == TN_U64) return to_u64(p, w, &out->i);
   if (!tn_dtype_is_float(t)) {
     TN_TRY(to_i64(p, w, &out->i));
     if (tn_num_cast(*out, TN_I64, t).i != out->i) return tn_ks_fail(p, at, "%lld is no %s", (long long)out->i, tn_dtype_name(t));

@@ -25,7 +25,7 @@ static tn_nv int_fmod(tn_nest *n, tn_nv a, tn_nv b) {
 tn_nv vm_int_division(tn_nest *n, tn_scalar_op o, tn_nv a, tn_nv b) {
   if (!a || !b) return 0;
   int64_t c;
-  bool is_const = tn_n_is_const(n, b, &c), is_unsigned = tn_n_type(n, a).dtype == TN_U8;
+  bool is_const = tn_n_is_const(n, b, &c), is_unsigned = tn_dtype_is_unsigned((tn_dtype)tn_n_type(n, a).dtype);
   if (o == TN_S_TRUNCDIV || (is_const && c > 0 && (c & (c - 1)) == 0 && o != TN_S_FMOD)) return op(n, o, a, b); /* powers of two fold */
   if (o == TN_S_FLOORDIV && is_unsigned) return op(n, TN_S_TRUNCDIV, a, b);
   tn_nv m = int_fmod(n, a, b), zero = int_const(n, a, 0);
@@ -63,7 +63,7 @@ tn_nv vm_int_pow(tn_nest *n, tn_nv a, tn_nv e) {
   tn_n_set(n, left, op(n, TN_S_SHR, l, one));
   tn_n_end(n);
   tn_nv v = tn_n_get(n, r);
-  if (tn_n_type(n, a).dtype == TN_U8) return v;
+  if (tn_dtype_is_unsigned((tn_dtype)tn_n_type(n, a).dtype)) return v;
   tn_nv odd = op(n, TN_S_NE, op(n, TN_S_AND, e, one), zero), minus = int_const(n, a, -1);
   tn_nv of_minus = tn_n_select(n, odd, minus, one);
   tn_nv negative = tn_n_select(n, op(n, TN_S_EQ, a, one), one, tn_n_select(n, op(n, TN_S_EQ, a, minus), of_minus, zero));

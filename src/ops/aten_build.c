@@ -101,7 +101,7 @@ static tn_attr value_attr(const char *name, const tn_attr_val *v, tn_dtype t) {
   if (t == TN_BOOL) return tn_mk_bool(name, v->kind == TN_AT_INT ? v->u.i != 0 : f != 0);
   if (v->kind == TN_AT_INT) return tn_mk_int(name, v->u.i);
   tn_num n = {.f = f};
-  return tn_mk_int(name, tn_num_cast(n, TN_F64, TN_I64).i);
+  return tn_mk_int(name, tn_num_cast(n, TN_F64, t == TN_U64 && f > 0 ? TN_U64 : TN_I64).i);
 }
 
 tn_ref tn_b_full(tn_decomp_ctx *c, const tn_dim *shape, int n, const tn_attr_val *v, tn_dtype t) {

@@ -109,7 +109,7 @@ tn_status tn_rule_axis(tn_infer_ctx *c, const char *name, uint32_t rank, uint32_
 tn_status tn_rule_dtype(tn_infer_ctx *c, const char *name, tn_dtype *out) {
   const tn_attr_val *v = find(c, name);
   if (!v || v->kind != TN_AT_DTYPE) return tn_rule_fail(c, "attribute '%s' is not a dtype", name);
-  if ((int)v->u.t < 0 || v->u.t >= TN_N_DTYPES) return tn_rule_fail(c, "dtype number %d", (int)v->u.t);
+  if (!tn_dtype_is_value(v->u.t)) return tn_rule_fail(c, "dtype number %d", (int)v->u.t);
   *out = v->u.t;
   return TN_OK;
 }

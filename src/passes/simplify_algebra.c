@@ -160,7 +160,7 @@ static bool iota_bounds(tn_sx *s, tn_ref r, int64_t *lo, int64_t *hi) {
   while (tn_px_is_view(tn_px_op(s->g, r))) r = tn_px_in(s->g, tn_px_def(s->g, r), 0);
   const tn_node *n = &s->g->node[tn_px_def(s->g, r)];
   const tn_type *t = tn_typeof(s->g, r);
-  if (n->op != TN_OP_IOTA || !tn_dtype_is_int((tn_dtype)t->dtype) || tn_dtype_size((tn_dtype)t->dtype) < 4) return false;
+  if (n->op != TN_OP_IOTA || (t->dtype != TN_I64 && t->dtype != TN_I32)) return false;
   const tn_attr_val *start = tn_attr_get(n, "start"), *step = tn_attr_get(n, "step");
   if (!start || !step || (start->kind == TN_AT_DIM && !tn_dim_is_const(start->u.d)) || start->kind == TN_AT_FLOAT || step->kind == TN_AT_FLOAT) return false;
   int64_t a = tn_attr_int(n, "start", 0), d = tn_attr_int(n, "step", 0), n_lo, n_hi;
@@ -200,12 +200,13 @@ tn_ref tn_rule_iota_bound(tn_sx *s, uint32_t id) {
 /* Every value of `from` is one of `to`. */
 static bool widens(tn_dtype from, tn_dtype to) {
   static const uint8_t bits[TN_N_DTYPES] = {[TN_F32] = 24, [TN_F64] = 53, [TN_F16] = 11, [TN_BF16] = 8, [TN_I64] = 63, [TN_I32] = 31,
-                                            [TN_I16] = 15, [TN_I8] = 7, [TN_U8] = 8, [TN_BOOL] = 1};
+                                            [TN_I16] = 15, [TN_I8] = 7, [TN_U8] = 8, [TN_BOOL] = 1,
+                                            [TN_U16] = 16, [TN_U32] = 32, [TN_U64] = 64};
   if (from == to || from == TN_BOOL) return true;
   if (tn_dtype_is_float(from)) return to == TN_F64 || (to == TN_F32 && from != TN_F64);
   if (tn_dtype_is_float(to)) return bits[from] <= bits[to] && to != TN_F16 && to != TN_BF16;
   if (!tn_dtype_is_int(to)) return false;
-  return bits[from] < bits[to] && (to != TN_U8);
+  return bits[from] < bits[to] && (tn_dtype_is_unsigned(from) || !tn_dtype_is_unsigned(to));
 }
 tn_ref tn_rule_cast_same(tn_sx *s, uint32_t id) {
   tn_ref x = in(s, id, 0);

@@ -49,7 +49,7 @@ static tn_status interface(const check *c) {
   }
   for (uint32_t i = 0; i < p->n_in; i++) {
     const tn_pguard_in *g = &p->in[i];
-    if (g->dtype >= TN_N_DTYPES || g->rank > TN_PLAN_MAX_RANK) BAD(c, "input %u has dtype %u, rank %u", i, g->dtype, g->rank);
+    if (!tn_dtype_is_value(g->dtype) || g->rank > TN_PLAN_MAX_RANK) BAD(c, "input %u has dtype %u, rank %u", i, g->dtype, g->rank);
     TN_TRY(dims_ok(c, g->dim, g->rank, "input", i));
     if (g->stride) TN_TRY(dims_ok(c, g->stride, g->rank, "strides of input", i));
   }
@@ -140,7 +140,7 @@ static tn_status views(const check *c) {
   for (uint32_t i = 0; i < p->n_view; i++) {
     const tn_pview *v = &p->view[i];
     if (v->buf >= p->n_buf) BAD(c, "view %u is of buffer %u of %u", i, v->buf, p->n_buf);
-    if (v->dtype >= TN_N_DTYPES || v->rank > TN_PLAN_MAX_RANK) BAD(c, "view %u has dtype %u, rank %u", i, v->dtype, v->rank);
+    if (!tn_dtype_is_value(v->dtype) || v->rank > TN_PLAN_MAX_RANK) BAD(c, "view %u has dtype %u, rank %u", i, v->dtype, v->rank);
     TN_TRY(dims_ok(c, v->dim, v->rank, "view", i));
     TN_TRY(dim_ok(c, v->offset, "view", i));
     const tn_pbuf *b = &p->buf[v->buf];

@@ -34,6 +34,9 @@ static int64_t scalar_value(const tn_tensor *t) {
   case TN_I32: return *(const int32_t *)t->data;
   case TN_I16: return *(const int16_t *)t->data;
   case TN_I8: return *(const int8_t *)t->data;
+  case TN_U64: return *(const int64_t *)t->data; /* beyond 2^63 a negative number, which no range holds */
+  case TN_U32: return *(const uint32_t *)t->data;
+  case TN_U16: return *(const uint16_t *)t->data;
   default: return *(const uint8_t *)t->data;
   }
 }

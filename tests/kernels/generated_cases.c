@@ -157,6 +157,17 @@ static void integers(world *w, const int64_t *p) {
   RET(w, o2(w, TN_OP_REMAINDER, x, y));
   RET(w, o2(w, TN_OP_XOR, mul(w, x, y), o2(w, TN_OP_SUB, x, y)));
 }
+static void unsigned_casts(world *w, const int64_t *p) {
+  tn_dtype t = (tn_dtype)p[1];
+  tn_ref x = IN(t, p[0]), f = IN(TN_F32, p[0]);
+  RET(w, tn_b_cast(C, x, TN_F32));
+  RET(w, tn_b_cast(C, x, TN_F64));
+  RET(w, tn_b_cast(C, x, TN_I32));
+  RET(w, tn_b_cast(C, x, TN_U64));
+  RET(w, tn_b_cast(C, x, TN_BOOL));
+  RET(w, tn_b_cast(C, tn_b_muln(C, f, 1e6), t));
+  RET(w, tn_b_cast(C, tn_b_cast(C, f, TN_I16), t));
+}
 static void positions(world *w, const int64_t *p) { /* a causal mask */
   tn_ref x = IN(TN_F32, p[0], p[1]), i = tn_b_unsq(C, tn_b_iota(C, D(w, p[0]), TN_I64), 1), j = tn_b_iota(C, D(w, p[1]), TN_I64);
   RET(w, tn_b_sel(C, o2(w, TN_OP_GE, i, j), x, tn_b_num(C, -INFINITY, TN_F32)));
@@ -510,6 +521,11 @@ static void table_pointwise(world *w) {
   RUN(integers, ((options){.index_max = 100}), 65, TN_I32);
   RUN(integers, ((options){.index_max = 100}), 20, TN_I64);
   RUN(integers, ((options){.index_max = 100}), 50, TN_U8);
+  for (int64_t t = TN_U16; t <= TN_U64; t++) {
+    RUN(integers, ((options){.index_max = 100}), 45, t);
+    RUN(choices, ((options){.index_max = 100}), S0, t);
+    RUN(unsigned_casts, ((options){.index_max = 100}), 39, t);
+  }
   static const int64_t small[][2] = {{2, 1}, {3, 8}, {5, 16}, {4, 33}, {40, 100}};
   for (size_t i = 0; i < 5; i++) {
     RUN(sliced, PLAIN, small[i][0], small[i][1]);

@@ -114,7 +114,7 @@ void gen_fill(const gen_case *c, gen_port *p) {
       int64_t m = c->index_max ? c->index_max : 3;
       v.i = p->t == TN_BOOL ? (int64_t)(gen_rnd() & 1) : (int64_t)(gen_rnd() % (uint64_t)(2 * m)) - m;
       if (c->outside && p->t == TN_I64 && gen_rnd() % 3 == 0) v.i = gen_rnd() & 1 ? m + 5 : -m - 7;
-      if (p->t == TN_U8 && v.i < 0) v.i += 2 * m;
+      if (tn_dtype_is_unsigned(p->t) && v.i < 0) v.i += p->t == TN_U8 || gen_rnd() % 2 ? 2 * m : 0; /* half of them huge */
     }
     tn_num_store(p->t, p->dense + i * (int64_t)z, v);
   }

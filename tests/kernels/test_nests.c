@@ -16,7 +16,7 @@
 #include "device/cpu/cpuid.h"
 #include "device/device.h"
 
-enum { N_IN = 10, N_OUT = 10, ELEMS = 4096, HALF = ELEMS / 2, MAX_VALUES = 4000, N_SIZES = 3 };
+enum { N_IN = 13, N_OUT = 13, ELEMS = 4096, HALF = ELEMS / 2, MAX_VALUES = 4000, N_SIZES = 3 };
 
 typedef struct gen {
   tn_nest *n;
@@ -28,7 +28,7 @@ typedef struct gen {
   int out_base[N_OUT + 1];
 } gen;
 
-static const tn_dtype types[] = {TN_F32, TN_F64, TN_F16, TN_BF16, TN_I64, TN_I32, TN_I16, TN_I8, TN_U8, TN_BOOL};
+static const tn_dtype types[] = {TN_F32, TN_F64, TN_F16, TN_BF16, TN_I64, TN_I32, TN_I16, TN_I8, TN_U8, TN_BOOL, TN_U16, TN_U32, TN_U64};
 
 static uint32_t rnd(gen *g, uint32_t n) {
   g->rng ^= g->rng << 13;
@@ -74,7 +74,7 @@ static tn_nv value(gen *g, tn_vt vt) {
 
 static tn_vt random_type(gen *g) {
   static const uint8_t lanes[] = {1, 1, 2, 4, 8, 8, 16, 16, 32, 64};
-  return (tn_vt){(uint8_t)types[rnd(g, 10)], lanes[rnd(g, 10)]};
+  return (tn_vt){(uint8_t)types[rnd(g, N_IN)], lanes[rnd(g, 10)]};
 }
 
 /* x + 0 makes -0 into 0 */
@@ -264,7 +264,7 @@ static void make_block(gen *g) {
 }
 
 static tn_nest *generate(tn_arena *a, uint64_t seed) {
-  static const char *const in_names[N_IN] = {"f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"};
+  static const char *const in_names[N_IN] = {"f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool", "u16", "u32", "u64"};
   gen *g = calloc(1, sizeof *g);
   assert_non_null(g);
   g->rng = seed * 0x9e3779b97f4a7c15u + 1;
@@ -280,7 +280,7 @@ static tn_nest *generate(tn_arena *a, uint64_t seed) {
     g->out_base[k] = N_IN + k;
   }
   tn_n_scratch(n, "pad", TN_F32, 5, 0);
-  g->out_base[N_OUT] = tn_n_scratch(n, "work", types[rnd(g, 10)], ELEMS, -1);
+  g->out_base[N_OUT] = tn_n_scratch(n, "work", types[rnd(g, N_IN)], ELEMS, -1);
   g->budget = 20 + (int)rnd(g, 60);
   tn_vt i64 = {TN_I64, 1};
   for (int k = 0; k < N_SIZES; k++) keep(g, tn_n_add(n, (tn_ninst){.op = TN_N_SIZE, .vt = i64, .imm.i = k}));
@@ -422,18 +422,19 @@ static void test_random_nests(void **state) {
 
 /* ---- every basic function, cast and reduction on every pair of edge values ---- */
 
-enum { N_EDGE = 32, N_PAIRS = N_EDGE * N_EDGE };
+enum { N_EDGE = 40, N_PAIRS = N_EDGE * N_EDGE };
 
 static tn_num edge(tn_dtype t, int k) {
   static const double fs[N_EDGE] = {0, 1, -1, 0.5, 1.5, 2.5, -2.5, -0.5, 127, 128, -128, -129, 255, 256, 32767, 32768, -32769, 65504, 65520, 2147483520.0, 2147483648.0,
-                                    -2147483648.0, -2147483904.0, 9.2233715e18, 9.2233720368547758e18, -9.2233720368547758e18, 1e30, -1e30, NAN, INFINITY, -INFINITY, 1e-39};
+                                    -2147483648.0, -2147483904.0, 9.2233715e18, 9.2233720368547758e18, -9.2233720368547758e18, 1e30, -1e30, NAN, INFINITY, -INFINITY, 1e-39,
+                                    65535, 65536, 4294967040.0, 4294967295.0, 4294967296.0, 18446742974197923840.0, 18446744073709549568.0, 18446744073709551616.0};
   static const int64_t is[N_EDGE] = {0, 1, -1, 2, -2, 3, 7, 8, -8, 15, 16, 31, 32, 63, 64, 65, 127, 128, -128, 255, 256, 32767, -32768, 65535, INT32_MAX, INT32_MIN, INT64_MAX,
-                                     INT64_MIN, 1000003, -77, 5, 9};
+                                     INT64_MIN, 1000003, -77, 5, 9, 4294967295, 2147483649, INT64_MIN + 1, 0x123456789abcdef, -3, 1000000007, -1000000007, 65521};
   if (tn_dtype_is_float(t)) return tn_num_cast((tn_num){.f = fs[k]}, TN_F64, t);
   return tn_num_cast((tn_num){.i = is[k]}, TN_I64, t);
 }
 
-typedef struct edges { tn_nest *n; tn_nv at, x, y; int slot[TN_N_DTYPES]; } edges;
+typedef struct edges { tn_nest *n; tn_nv at, x, y; int slot[TN_OBJ]; } edges;
 
 /* Stores v at the next slot of its dtype's output. */
 static void show(edges *g, tn_nv v) {
@@ -448,7 +449,7 @@ static tn_nest *edge_nest(tn_arena *a, tn_dtype t, uint8_t lanes) {
   edges g = {0};
   assert_int_equal(tn_nest_create(a, "k", &g.n), TN_OK);
   tn_nest *n = g.n;
-  n->n_param = 2 + TN_N_DTYPES;
+  n->n_param = 2 + TN_OBJ;
   n->param = TN_NEW(a, tn_nparam, n->n_param);
   for (uint32_t k = 0; k < n->n_param; k++) n->param[k] = (tn_nparam){"p", (uint8_t)(k < 2 ? t : (tn_dtype)(k - 2)), k >= 2};
   tn_vt vt = {(uint8_t)t, lanes};
@@ -463,7 +464,7 @@ static tn_nest *edge_nest(tn_arena *a, tn_dtype t, uint8_t lanes) {
     if (tn_scalar_arity(op) == 2 && !small)
       for (int k = 0; k < 8; k++) show(&g, tn_n_scalar(n, op, g.x, tn_n_const(n, vt, edge(t, k)), 0)); /* constants take other ways */
   }
-  for (int to = 0; to < TN_N_DTYPES; to++) show(&g, tn_n_cast(n, g.x, (tn_dtype)to));
+  for (int to = 0; to < TN_OBJ; to++) show(&g, tn_n_cast(n, g.x, (tn_dtype)to));
   tn_nv less = small ? tn_n_op2(n, TN_S_LT, tn_n_cast(n, g.x, TN_F32), tn_n_cast(n, g.y, TN_F32)) : tn_n_op2(n, TN_S_LT, g.x, g.y);
   show(&g, tn_n_select(n, less, g.x, g.y));
   show(&g, tn_n_splat(n, tn_n_hreduce(n, TN_C_ANY, less), lanes));
@@ -474,19 +475,19 @@ static tn_nest *edge_nest(tn_arena *a, tn_dtype t, uint8_t lanes) {
   if (t == TN_I64) show(&g, tn_n_mask(n, lanes, tn_n_add(n, (tn_ninst){.op = TN_N_EXTRACT, .vt = {TN_I64, 1}, .a = g.x})));
   tn_n_end(n);
   assert_false(n->oom);
-  for (int k = 0; k < TN_N_DTYPES; k++) assert_true(g.slot[k] <= N_SLOTS);
+  for (int k = 0; k < TN_OBJ; k++) assert_true(g.slot[k] <= N_SLOTS);
   return n;
 }
 
 static void run_edges(const tn_nest *n, tn_dtype t, tn_kernel_fn fn, void **out) {
   size_t size = tn_dtype_size(t);
-  void *ptr[2 + TN_N_DTYPES];
+  void *ptr[2 + TN_OBJ];
   for (int k = 0; k < 2; k++) {
     ptr[k] = malloc(N_PAIRS * size);
     assert_non_null(ptr[k]);
     for (int j = 0; j < N_PAIRS; j++) tn_num_store(t, (char *)ptr[k] + (size_t)j * size, edge(t, k ? j % N_EDGE : (j / N_EDGE + j) % N_EDGE));
   }
-  for (int k = 0; k < TN_N_DTYPES; k++) {
+  for (int k = 0; k < TN_OBJ; k++) {
     ptr[2 + k] = out[k] = calloc((size_t)N_PAIRS * N_SLOTS, tn_dtype_size((tn_dtype)k));
     assert_non_null(out[k]);
   }
@@ -508,12 +509,12 @@ static void test_edges(void **state) {
   tn_target here;
   assert_int_equal(cpu->open(&dev, why, sizeof why), TN_OK);
   assert_int_equal(tn_cpu_detect(&here), TN_OK);
-  for (int t = 0; t < TN_N_DTYPES; t++) {
+  for (int t = 0; t < TN_OBJ; t++) {
     for (int w = 0; w < 3; w++) {
       tn_arena a;
       tn_arena_init(&a);
       tn_nest *n = edge_nest(&a, (tn_dtype)t, widths[w]);
-      void *want[TN_N_DTYPES], *got[TN_N_DTYPES];
+      void *want[TN_OBJ], *got[TN_OBJ];
       run_edges(n, (tn_dtype)t, NULL, want);
       for (int l = TN_LEVEL_V3; l <= TN_LEVEL_V4; l++) {
         if (!tn_target_runs(&here, (tn_level)l)) continue;
@@ -527,7 +528,7 @@ static void test_edges(void **state) {
         if (tn_codegen_object(&d, n, &target, &bytes, &size, NULL) != TN_OK) fail_msg("%s", d.text);
         if (cpu->load(dev, bytes, size, "k", &code, why, sizeof why) != TN_OK) fail_msg("%s", why);
         run_edges(n, (tn_dtype)t, (tn_kernel_fn)(uintptr_t)cpu->entry(code), got);
-        for (int k = 0; k < TN_N_DTYPES; k++) {
+        for (int k = 0; k < TN_OBJ; k++) {
           size_t bytes_each = tn_dtype_size((tn_dtype)k);
           for (size_t j = 0; j < (size_t)N_PAIRS * N_SLOTS; j++) {
             const char *x = (const char *)want[k] + j * bytes_each, *y = (const char *)got[k] + j * bytes_each;
@@ -542,7 +543,7 @@ static void test_edges(void **state) {
         cpu->unload(dev, code);
         tn_free(bytes);
       }
-      for (int k = 0; k < TN_N_DTYPES; k++) free(want[k]);
+      for (int k = 0; k < TN_OBJ; k++) free(want[k]);
       tn_arena_deinit(&a);
     }
   }

@@ -13,9 +13,9 @@ LLVMTypeRef tn_ll_scalar_type(tn_ll *e, tn_dtype t) {
   switch (t) {
     case TN_F32: return e->f32;
     case TN_F64: return e->f64;
-    case TN_F16: case TN_BF16: case TN_I16: return e->i16; /* 16-bit floats are bits until they are cast */
-    case TN_I64: return e->i64;
-    case TN_I32: return e->i32;
+    case TN_F16: case TN_BF16: case TN_I16: case TN_U16: return e->i16; /* 16-bit floats are bits until they are cast */
+    case TN_I64: case TN_U64: return e->i64;
+    case TN_I32: case TN_U32: return e->i32;
     case TN_BOOL: return e->i1;
     default: return e->i8;
   }

@@ -76,13 +76,13 @@ static LLVMValueRef float_extreme_ignoring_nan(tn_ll *e, bool max, LLVMValueRef 
 
 static LLVMValueRef int_extreme(tn_ll *e, tn_dtype t, bool max, LLVMValueRef a, LLVMValueRef b) {
   if (t == TN_BOOL) return max ? LLVMBuildOr(e->b, a, b, "") : LLVMBuildAnd(e->b, a, b, "");
-  return call2(e, t == TN_U8 ? (max ? "llvm.umax" : "llvm.umin") : (max ? "llvm.smax" : "llvm.smin"), a, b);
+  return call2(e, tn_dtype_is_unsigned(t) ? (max ? "llvm.umax" : "llvm.umin") : (max ? "llvm.smax" : "llvm.smin"), a, b);
 }
 
 /* ---- integer division and shifts: defined for every operand ---- */
 
 static LLVMValueRef raw_divide(tn_ll *e, tn_dtype t, LLVMValueRef a, LLVMValueRef b) {
-  return t == TN_U8 ? LLVMBuildUDiv(e->b, a, b, "") : LLVMBuildSDiv(e->b, a, b, "");
+  return tn_dtype_is_unsigned(t) ? LLVMBuildUDiv(e->b, a, b, "") : LLVMBuildSDiv(e->b, a, b, "");
 }
 
 /* x / 0 = 0, x / -1 = -x (wraps). Vectors of narrow integers divide in f64, which is exact: a quotient of 32-bit integers that
@@ -93,10 +93,10 @@ static LLVMValueRef int_truncdiv(tn_ll *e, const tn_ninst *i, LLVMValueRef a, LL
   LLVMValueRef zero = int_const(e, i->vt, 0), one = int_const(e, i->vt, 1), is_zero, is_minus, safe, q;
   if (tn_n_is_const(e->n, i->b, &c)) {
     if (c == 0) return zero;
-    return c == -1 ? LLVMBuildNeg(e->b, a, "") : raw_divide(e, t, a, b);
+    return c == -1 && !tn_dtype_is_unsigned(t) ? LLVMBuildNeg(e->b, a, "") : raw_divide(e, t, a, b);
   }
   is_zero = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero, "");
-  if (i->vt.lanes > 1 && t != TN_I64) {
+  if (i->vt.lanes > 1 && tn_dtype_size(t) < 8) {
     LLVMValueRef x = tn_ll_op_cast(e, a, i->vt, TN_F64), y = tn_ll_op_cast(e, select_(e, is_zero, one, b), i->vt, TN_F64);
     q = LLVMBuildFDiv(e->b, x, y, "");
     if (t == TN_I32) { /* INT_MIN / -1 */
@@ -104,11 +104,12 @@ static LLVMValueRef int_truncdiv(tn_ll *e, const tn_ninst *i, LLVMValueRef a, LL
       LLVMValueRef end = tn_ll_const(e, f64, (tn_num){.f = 0x1p31}), low = tn_ll_const(e, f64, (tn_num){.f = -0x1p31});
       q = select_(e, LLVMBuildFCmp(e->b, LLVMRealOEQ, q, end, ""), low, q);
     }
-    q = LLVMBuildFPToSI(e->b, q, LLVMVectorType(e->i32, i->vt.lanes), "");
-    if (t != TN_I32) q = LLVMBuildTrunc(e->b, q, tn_ll_type(e, i->vt), "");
+    LLVMTypeRef i32 = LLVMVectorType(e->i32, i->vt.lanes);
+    q = t == TN_U32 ? LLVMBuildFPToUI(e->b, q, i32, "") : LLVMBuildFPToSI(e->b, q, i32, "");
+    if (tn_dtype_size(t) < 4) q = LLVMBuildTrunc(e->b, q, tn_ll_type(e, i->vt), "");
     return select_(e, is_zero, zero, q);
   }
-  if (t == TN_U8) {
+  if (tn_dtype_is_unsigned(t)) {
     q = raw_divide(e, t, a, select_(e, is_zero, one, b));
     return select_(e, is_zero, zero, q);
   }
@@ -122,7 +123,7 @@ static LLVMValueRef int_truncdiv(tn_ll *e, const tn_ninst *i, LLVMValueRef a, LL
 static LLVMValueRef shift(tn_ll *e, const tn_ninst *i, LLVMValueRef a, LLVMValueRef b) {
   tn_dtype t = (tn_dtype)i->vt.dtype;
   int64_t width = (int64_t)tn_dtype_size(t) * 8, c;
-  bool left = i->sop == TN_S_SHL, arithmetic = !left && t != TN_U8;
+  bool left = i->sop == TN_S_SHL, arithmetic = !left && !tn_dtype_is_unsigned(t);
   bool known = tn_n_is_const(e->n, i->b, &c) && c >= 0 && c < width;
   LLVMValueRef top = int_const(e, i->vt, width - 1), in_range = NULL;
   if (!known) {
@@ -142,7 +143,7 @@ static LLVMValueRef compare(tn_ll *e, tn_scalar_op op, tn_dtype t, LLVMValueRef 
   _Static_assert(TN_S_GE - TN_S_EQ == 5 && TN_S_LT - TN_S_EQ == 2, "order of comparisons in scalar.def");
   int k = (int)op - TN_S_EQ;
   if (tn_dtype_is_float(t)) return LLVMBuildFCmp(e->b, real[k], a, b, "");
-  return LLVMBuildICmp(e->b, t == TN_U8 || t == TN_BOOL ? uint[k] : sint[k], a, b, "");
+  return LLVMBuildICmp(e->b, tn_dtype_is_unsigned(t) || t == TN_BOOL ? uint[k] : sint[k], a, b, "");
 }
 
 static LLVMValueRef unary(tn_ll *e, tn_scalar_op op, tn_vt vt, LLVMValueRef a) {
@@ -151,7 +152,7 @@ static LLVMValueRef unary(tn_ll *e, tn_scalar_op op, tn_vt vt, LLVMValueRef a) {
     case TN_S_NEG: return f ? LLVMBuildFNeg(e->b, a, "") : LLVMBuildNeg(e->b, a, "");
     case TN_S_ABS:
       if (f) return call1(e, "llvm.fabs", a);
-      if (vt.dtype == TN_U8) return a;
+      if (tn_dtype_is_unsigned((tn_dtype)vt.dtype)) return a;
       return call2(e, "llvm.abs", a, LLVMConstInt(e->i1, 0, 0));
     case TN_S_CEIL: return call1(e, "llvm.ceil", a);
     case TN_S_FLOOR: return call1(e, "llvm.floor", a);
@@ -233,27 +234,35 @@ static LLVMValueRef to_small_float(tn_ll *e, LLVMValueRef v, uint8_t lanes, tn_d
 static LLVMValueRef float_to_int(tn_ll *e, LLVMValueRef v, tn_vt from, tn_dtype to) {
   unsigned bits = (unsigned)tn_dtype_size(to) * 8;
   tn_vt vt = with(from, to);
-  double top = to == TN_U8 ? 255 : ldexp(1, (int)bits - 1) - 1, end = to == TN_U8 ? 256 : ldexp(1, (int)bits - 1), low = to == TN_U8 ? 0 : -end;
+  bool is_unsigned = tn_dtype_is_unsigned(to);
+  double end = ldexp(1, (int)bits - !is_unsigned), low = is_unsigned ? 0 : -end;
   LLVMValueRef low_v = tn_ll_const(e, from, (tn_num){.f = low}), is_num = LLVMBuildFCmp(e->b, LLVMRealORD, v, v, "");
-  bool exact_top = from.dtype == TN_F64 ? bits < 64 : bits < 32; /* top is a value of the float type: clamp there */
+  bool exact_top = from.dtype == TN_F64 ? bits < 64 : bits < 32; /* the largest integer is a value of the float type: clamp there */
   LLVMValueRef zero = LLVMConstNull(tn_ll_type(e, from));
   if (exact_top) {
     v = pick(e, true, v, low_v);
-    v = pick(e, false, v, tn_ll_const(e, from, (tn_num){.f = top}));
+    v = pick(e, false, v, tn_ll_const(e, from, (tn_num){.f = end - 1}));
     v = select_(e, is_num, v, zero);
-    LLVMValueRef r = LLVMBuildFPToSI(e->b, v, tn_ll_type(e, with(from, TN_I32)), "");
+    LLVMTypeRef i32 = tn_ll_type(e, with(from, TN_I32));
+    LLVMValueRef r = to == TN_U32 ? LLVMBuildFPToUI(e->b, v, i32, "") : LLVMBuildFPToSI(e->b, v, i32, "");
     return bits < 32 ? LLVMBuildTrunc(e->b, r, tn_ll_type(e, vt), "") : r;
   }
   LLVMValueRef above = LLVMBuildFCmp(e->b, LLVMRealOGE, v, tn_ll_const(e, from, (tn_num){.f = end}), "");
-  LLVMValueRef safe = select_(e, LLVMBuildAnd(e->b, is_num, LLVMBuildNot(e->b, above, ""), ""), pick(e, true, v, low_v), zero);
-  LLVMValueRef r = LLVMBuildFPToSI(e->b, safe, tn_ll_type(e, vt), "");
-  return select_(e, above, int_const(e, vt, bits == 64 ? INT64_MAX : INT32_MAX), r);
+  LLVMValueRef top = tn_ll_const(e, vt, tn_num_cast((tn_num){.f = INFINITY}, TN_F64, to)), r;
+  if (is_unsigned) { /* no max(v, 0): of a widened half LLVM makes one of halves, and that calls a library */
+    LLVMValueRef inside = LLVMBuildFCmp(e->b, LLVMRealOGT, v, tn_ll_const(e, from, (tn_num){.f = -1}), "");
+    r = select_(e, inside, LLVMBuildFPToUI(e->b, v, tn_ll_type(e, vt), ""), int_const(e, vt, 0));
+  } else {
+    LLVMValueRef safe = select_(e, LLVMBuildAnd(e->b, is_num, LLVMBuildNot(e->b, above, ""), ""), pick(e, true, v, low_v), zero);
+    r = LLVMBuildFPToSI(e->b, safe, tn_ll_type(e, vt), "");
+  }
+  return select_(e, above, top, r);
 }
 
 static LLVMValueRef int_to_int(tn_ll *e, LLVMValueRef v, tn_vt from, tn_dtype to) {
   size_t a = tn_dtype_size(from.dtype), b = tn_dtype_size(to);
   LLVMTypeRef t = tn_ll_type(e, with(from, to));
-  if (from.dtype == TN_BOOL || (from.dtype == TN_U8 && b > 1)) return LLVMBuildZExt(e->b, v, t, "");
+  if (from.dtype == TN_BOOL || (tn_dtype_is_unsigned((tn_dtype)from.dtype) && b > a)) return LLVMBuildZExt(e->b, v, t, "");
   return a == b ? v : a > b ? LLVMBuildTrunc(e->b, v, t, "") : LLVMBuildSExt(e->b, v, t, "");
 }
 
@@ -271,7 +280,7 @@ LLVMValueRef tn_ll_op_cast(tn_ll *e, LLVMValueRef v, tn_vt from, tn_dtype to) {
   if (f && tn_dtype_is_float(to)) return to == TN_F64 ? LLVMBuildFPExt(e->b, v, target, "") : LLVMBuildFPTrunc(e->b, v, target, "");
   if (f) return float_to_int(e, v, from, to);
   if (!tn_dtype_is_float(to)) return int_to_int(e, v, from, to);
-  return t == TN_BOOL || t == TN_U8 ? LLVMBuildUIToFP(e->b, v, target, "") : LLVMBuildSIToFP(e->b, v, target, "");
+  return t == TN_BOOL || tn_dtype_is_unsigned(t) ? LLVMBuildUIToFP(e->b, v, target, "") : LLVMBuildSIToFP(e->b, v, target, "");
 }
 
 /* ---- masks and reductions ---- */

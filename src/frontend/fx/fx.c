@@ -110,7 +110,7 @@ static tn_status sizes(fx *f, const json_t *o, const char *key, tn_dim *out, uin
 /* The carrier of a dtype that has no name here. */
 static bool carrier_of(const char *name, tn_dtype *out) {
   static const struct { const char *name; uint8_t t; } rows[] = {
-    {"c64", TN_I64}, {"uint64", TN_I64}, {"uint32", TN_I32}, {"complex32", TN_I32}, {"uint16", TN_I16}, {"float8_e4m3fn", TN_U8},
+    {"c64", TN_I64}, {"complex32", TN_I32}, {"float8_e4m3fn", TN_U8},
     {"float8_e5m2", TN_U8}, {"float8_e4m3fnuz", TN_U8}, {"float8_e5m2fnuz", TN_U8}, {"float8_e8m0fnu", TN_U8}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (!strcmp(name, rows[i].name)) { *out = (tn_dtype)rows[i].t; return true; }
@@ -123,7 +123,7 @@ static tn_status type_of(fx *f, const json_t *o, tn_type *out, const char **out_
   uint32_t rank;
   tn_dtype t;
   TN_TRY(text(f, o, "dtype", &name));
-  if (!tn_dtype_parse(name, strlen(name), &t)) {
+  if (!tn_dtype_parse(name, strlen(name), &t) || t == TN_OBJ) {
     if (!out_carried || !carrier_of(name, &t)) return BAD(TN_E_UNSUPPORTED, "%.40s has no place here", name);
     *out_carried = tn_arena_strdup(f->a, name);
     if (!*out_carried) return NO_MEMORY();
@@ -212,7 +212,7 @@ static tn_status object_argument(fx *f, const json_t *v, tn_attr_val *out) {
     tn_dtype dt;
     if (!json_is_string(t)) return BAD(TN_E_PARSE, "dtype is %s", kind_name(t));
     s = json_string_value(t);
-    if (tn_dtype_parse(s, strlen(s), &dt)) { out->kind = TN_AT_DTYPE; out->u.t = dt; return TN_OK; }
+    if (tn_dtype_parse(s, strlen(s), &dt) && dt != TN_OBJ) { out->kind = TN_AT_DTYPE; out->u.t = dt; return TN_OK; }
     f->carried = true;                                   /* the host gets the name */
     out->kind = TN_AT_STR;
     out->u.s = tn_arena_strdup(f->a, s);

@@ -165,7 +165,7 @@ static void test_dtypes(void **state) {
   for (int i = 0; i < TN_N_DTYPES; i++) {
     tn_dtype t;
     const char *s = tn_dtype_name((tn_dtype)i);
-    assert_true(tn_dtype_parse(s, strlen(s), &t) && t == (tn_dtype)i && tn_dtype_size(t) > 0);
+    assert_true(tn_dtype_parse(s, strlen(s), &t) && t == (tn_dtype)i && (tn_dtype_size(t) > 0) == tn_dtype_is_value(t));
   }
   tn_dtype t;
   assert_false(tn_dtype_parse("f3", 2, &t));

@@ -68,6 +68,41 @@ static void test_integers(void **state) {
   assert_int_equal(I2(TN_S_LT, TN_I32, -1, 1), 1);
 }
 
+/* u64 is read unsigned wherever the reading matters; narrower ones fit a tn_num as they are. */
+static void test_unsigned(void **state) {
+  (void)state;
+  const int64_t max = -1, half = INT64_MIN; /* 2^64 - 1 and 2^63 */
+  assert_true(I2(TN_S_ADD, TN_U64, max, 2) == 1 && I2(TN_S_SUB, TN_U64, 0, 1) == max && I2(TN_S_MUL, TN_U64, max, max) == 1);
+  for (int op = TN_S_FLOORDIV; op <= TN_S_FMOD; op++) {
+    bool quotient = op <= TN_S_TRUNCDIV;
+    assert_int_equal(I2((tn_scalar_op)op, TN_U64, max, 10), quotient ? 1844674407370955161 : 5);
+    assert_true(I2((tn_scalar_op)op, TN_U64, max, half) == (quotient ? 1 : INT64_MAX));
+    assert_true(I2((tn_scalar_op)op, TN_U64, half, max) == (quotient ? 0 : half));
+    assert_int_equal(I2((tn_scalar_op)op, TN_U64, max, 0), 0);
+    assert_int_equal(I2((tn_scalar_op)op, TN_U32, 4294967295, 10), quotient ? 429496729 : 5);
+    assert_int_equal(I2((tn_scalar_op)op, TN_U32, 4294967295, 4294967295), quotient);
+  }
+  assert_true(I2(TN_S_MAX, TN_U64, max, 1) == max && I2(TN_S_MIN, TN_U64, half, 1) == 1);
+  assert_true(I2(TN_S_LT, TN_U64, 1, half) && I2(TN_S_GE, TN_U64, max, half) && !I2(TN_S_GT, TN_U64, 5, half) && I2(TN_S_LE, TN_U64, half, max));
+  assert_int_equal(I2(TN_S_SHR, TN_U64, max, 63), 1);
+  assert_int_equal(I2(TN_S_SHR, TN_U64, max, 64), 0);
+  assert_int_equal(I2(TN_S_SHR, TN_U64, 8, max), 0);
+  assert_int_equal(I2(TN_S_SHL, TN_U64, 1, max), 0);
+  assert_true(I2(TN_S_SHL, TN_U64, 1, 63) == half);
+  assert_true(I1(TN_S_ABS, TN_U64, max) == max && I1(TN_S_RELU, TN_U64, half) == half && I1(TN_S_SIGN, TN_U64, half) == 1);
+  assert_true(I1(TN_S_NEG, TN_U64, 1) == max && I1(TN_S_NOT, TN_U64, 0) == max);
+  assert_int_equal(I2(TN_S_POW, TN_U64, 3, 40), (int64_t)12157665459056928801u);
+  assert_int_equal(I2(TN_S_POW, TN_U64, 1, max), 1);
+  assert_int_equal(I2(TN_S_POW, TN_U64, 2, half), 0);
+  assert_int_equal(I1(TN_S_NEG, TN_U16, 1), 65535);
+  assert_int_equal(I2(TN_S_MUL, TN_U32, 65537, 65537), 131073);
+  assert_int_equal(I2(TN_S_SHR, TN_U32, 4294967295, 31), 1);
+  assert_int_equal(I2(TN_S_SUB, TN_U16, 1, 3), 65534);
+  assert_int_equal(tn_combiner_identity(TN_C_MAX, TN_U64).i, 0);
+  assert_true(tn_combiner_identity(TN_C_MIN, TN_U64).i == max);
+  assert_int_equal(tn_combiner_identity(TN_C_MIN, TN_U32).i, UINT32_MAX);
+}
+
 static void test_floats(void **state) {
   (void)state;
   assert_true(F1(TN_S_ROUND, 0.5) == 0 && F1(TN_S_ROUND, 1.5) == 2 && F1(TN_S_ROUND, -2.5) == -2);
@@ -99,13 +134,20 @@ static void test_casts(void **state) {
   assert_int_equal(FI(-300, TN_I8), -128);
   assert_int_equal(FI(-0.5, TN_U8), 0);
   assert_int_equal(FI(255.9, TN_U8), 255);
+  assert_true(FI(1e30, TN_U64) == -1 && FI(0x1p63, TN_U64) == INT64_MIN && FI(-3, TN_U64) == 0 && FI(NAN, TN_U64) == 0);
+  assert_true(FI(5e9, TN_U32) == 4294967295 && FI(4294967294.7, TN_U32) == 4294967294 && FI(-1, TN_U32) == 0 && FI(65535.5, TN_U16) == 65535);
+  assert_true(tn_num_cast((tn_num){.i = -1}, TN_U64, TN_F64).f == 0x1p64 && tn_num_cast((tn_num){.i = INT64_MIN}, TN_U64, TN_F32).f == 0x1p63);
+  assert_true(tn_num_cast((tn_num){.i = (int64_t)0x8000008000000001u}, TN_U64, TN_F32).f == 0x8000010000000000p0); /* once */
+  assert_true(tn_num_cast((tn_num){.i = -1}, TN_I64, TN_U64).i == -1 && tn_num_cast((tn_num){.i = -1}, TN_U64, TN_I64).i == -1);
+  assert_true(tn_num_cast((tn_num){.i = -1}, TN_U64, TN_U32).i == UINT32_MAX && tn_num_cast((tn_num){.i = -1}, TN_I8, TN_U16).i == 65535);
+  assert_int_equal(tn_num_cast((tn_num){.i = 4294967295}, TN_U32, TN_I32).i, -1);
   assert_int_equal(FI(NAN, TN_BOOL), 1);
   assert_int_equal(FI(0.25, TN_BOOL), 1);
   assert_int_equal(tn_num_cast((tn_num){.i = 300}, TN_I32, TN_U8).i, 44);
   assert_true(tn_num_cast((tn_num){.i = INT64_MAX}, TN_I64, TN_F32).f == 0x1p63);
   assert_true(tn_num_cast((tn_num){.i = 0x2000002000000001}, TN_I64, TN_F32).f == 0x2000004000000000p0); /* once, not by way of double */
   assert_true(tn_num_cast((tn_num){.f = 1.0 / 3}, TN_F64, TN_F32).f == (double)(1.0f / 3));
-  for (int t = 0; t < TN_N_DTYPES; t++) {
+  for (int t = 0; t < TN_OBJ; t++) {
     uint8_t raw[8] = {0};
     tn_num v = tn_dtype_is_float((tn_dtype)t) ? (tn_num){.f = 1} : (tn_num){.i = 1};
     tn_num_store((tn_dtype)t, raw, v);
@@ -158,7 +200,7 @@ static void test_combiners(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_names), cmocka_unit_test(test_integers),    cmocka_unit_test(test_floats),
+      cmocka_unit_test(test_names), cmocka_unit_test(test_integers), cmocka_unit_test(test_unsigned),    cmocka_unit_test(test_floats),
       cmocka_unit_test(test_casts), cmocka_unit_test(test_half_floats), cmocka_unit_test(test_combiners),
   };
   return cmocka_run_group_tests_name("base/scalar", tests, NULL, NULL);

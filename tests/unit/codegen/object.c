@@ -80,7 +80,7 @@ static void test_one_symbol(void **state) {
 /* No function of any dtype needs a library, at any level. */
 static void test_nothing_called(void **state) {
   (void)state;
-  for (int t = 0; t < TN_N_DTYPES; t++) {
+  for (int t = 0; t < TN_OBJ; t++) {
     for (int l = 0; l < TN_N_LEVELS; l++) {
       for (int lanes = 1; lanes <= 8; lanes += 7) {
         tn_arena a;
@@ -97,7 +97,7 @@ static void test_nothing_called(void **state) {
           bool hard = !tn_n_is_basic((tn_scalar_op)o) && o % 4 != l; /* the long ones at one level each: time */
           if (!hard) tn_n_store(n, tn_scalar_is_bool((tn_scalar_op)o) ? 2 : 1, tn_n_i64(n, 8 * o), tn_n_scalar(n, (tn_scalar_op)o, x, y, 0), 0);
         }
-        for (int o = 0; o < TN_N_DTYPES; o++) tn_n_store(n, 1, at, tn_n_cast(n, tn_n_cast(n, x, (tn_dtype)o), (tn_dtype)t), 0);
+        for (int o = 0; o < TN_OBJ; o++) tn_n_store(n, 1, at, tn_n_cast(n, tn_n_cast(n, x, (tn_dtype)o), (tn_dtype)t), 0);
         tn_target target = level((tn_level)l);
         tn_diag d;
         tn_diag_clear(&d);

@@ -138,7 +138,7 @@ static void test_scatter_strides(void **state) {
 /* Sums in the dtypes that have loops of their own, and in one that has none; integers wrap. */
 static void test_scatter_dtypes(void **state) {
   (void)state;
-  static const tn_dtype t[] = {TN_F64, TN_I64, TN_I32, TN_I8, TN_BF16};
+  static const tn_dtype t[] = {TN_F64, TN_I64, TN_I32, TN_I8, TN_BF16, TN_U64, TN_U32, TN_U16};
   const int32_t i[] = {1, -2, 1, 0};
   for (int k = 0; k < 5; k++) {
     char x[16] = {0}, v[32], got[16];

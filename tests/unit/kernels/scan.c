@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "kernels_test.h"
 
-static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16, TN_BF16, TN_I64, TN_I32, TN_I16, TN_I8, TN_U8, TN_BOOL};
+static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16, TN_BF16, TN_I64, TN_I32, TN_I16, TN_I8, TN_U8, TN_BOOL, TN_U16, TN_U32, TN_U64};
 static const int64_t shapes[][3] = {{1, 1, 1},   {1, 7, 1},   {1, 2047, 1}, {1, 2048, 1},  {1, 5000, 1}, {2, 300, 1},
                                     {3, 257, 1}, {4, 256, 1}, {9, 31, 1},   {9, 33, 1},    {17, 513, 1}, {5, 40, 3},
                                     {1, 600, 2}, {2, 50, 15}, {2, 50, 16},  {3, 20, 65},   {2, 9, 513},  {1, 4, 1500},

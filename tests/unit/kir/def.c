@@ -45,6 +45,7 @@ static const char everything[] =
     "  %3 c: u8[] = 255:u8\n"
     "  %4 n: f32[] = add(-0.0:f32, nan:f32)\n"
     "  %5 b: bool[] = xor(true:bool, false:bool)\n"
+    "  %6 u: u64[] = max(18446744073709551615:u64, 9223372036854775808:u64)\n"
     "}\n";
 
 static void test_identity(void **state) {
@@ -123,6 +124,9 @@ static const refusal malformed[] = {
     {K("  %0 t: f32[a] = exp(1.0:f32, 2.0:f32)"), "expected ')'"},
     {K("  %0 t: f32[a] = 0.1:f32"), "0.1 is no value of f32"},
     {K("  %0 t: f32[a] = 300:u8"), "300 is no u8"},
+    {K("  %0 t: u64[a] = 18446744073709551616:u64"), "does not fit u64"},
+    {K("  %0 t: u64[a] = -1:u64"), "expected digits, got '-1'"},
+    {K("  %0 t: u16[a] = 65536:u16"), "65536 is no u16"},
     {K("  %0 t: f32[a] = 1:bool"), "'1' is no bool"},
     {K("  %0 t: f32[a] = 1e999:f64"), "no number that fits a double"},
     {K("  %0 t: i64[a] = 99999999999999999999"), "integer does not fit 64 bits"},

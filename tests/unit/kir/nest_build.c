@@ -186,7 +186,7 @@ static void test_scratch(void **state) {
 static void test_expansions(void **state) {
   (void)state;
   for (int o = 0; o < TN_N_SCALARS; o++) {
-    for (int t = 0; t < TN_N_DTYPES; t++) {
+    for (int t = 0; t < TN_OBJ; t++) {
       if (o == TN_S_SELECT || !tn_scalar_accepts((tn_scalar_op)o, (tn_dtype)t)) continue;
       for (int lanes = 1; lanes <= 64; lanes *= 8) {
         tn_arena a;

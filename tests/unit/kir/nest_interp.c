@@ -117,7 +117,7 @@ static void test_vector_maths(void **state) {
   static const double fs[] = {0.3, -0.3, 1.5, -1.5, 7, -7, 0, 50, -50, 3, 2, 1e10};
   static const int64_t is[] = {0, 1, -1, 2, -2, 3, 7, -7, 100, -128, 127, 5};
   for (int o = 0; o < TN_N_SCALARS; o++) {
-    for (int t = 0; t < TN_N_DTYPES; t++) {
+    for (int t = 0; t < TN_OBJ; t++) {
       if (o == TN_S_SELECT || !tn_scalar_accepts((tn_scalar_op)o, (tn_dtype)t)) continue;
       tn_arena a;
       tn_arena_init(&a);

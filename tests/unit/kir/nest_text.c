@@ -51,6 +51,7 @@ static const char sample[] =
     "      index_error %28 mask %14\n"
     "    end\n"
     "  end\n"
+    "  %39 = const u64 18446744073709551615\n"
     "}\n";
 
 static tn_status parse(const char *text, tn_str *out, tn_diag *d) {
