@@ -212,6 +212,7 @@ static const row rows[] = {
      "!operand 0 is f32 of rank 2, wants f32 of rank 3"},
     /* types that are stated */
     {"%a: f32[]", "opaque aten.nonzero.default %a {reason=\"r\"}", "!opaque: result types are stated, not inferred"},
+    {"%a: f32[]", "dyn loop %a", "!dyn: result types are stated, not inferred"},
     {"%a: f32[]", "call aten.relu.default %a", "!call: result types are stated, not inferred"},
     {"%a: f32[]", "fused %a {kind=\"k\"} {\n (%b: f32[])\n yield\n }", "!fused: result types are stated, not inferred"},
     {"", "const {data=\"00000000\"}", "!const: result types are stated, not inferred"},
