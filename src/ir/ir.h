@@ -150,8 +150,8 @@ static inline tn_ref tn_out(const tn_node *n, uint32_t k) { tn_ref r = {n->out +
 void tn_graph_replace(tn_graph *g, tn_ref old, tn_ref with);   /* readers of old read `with` after compact; also outputs and mutations */
 tn_ref tn_graph_resolve(const tn_graph *g, tn_ref r);
 /* Resolves forwarding, drops nodes that nothing reads, restores a stable topological order, numbers nodes and values densely with
- * inputs first; bodies too. Kept: inputs, what outputs and mutations need, and CALL/OPAQUE nodes with attribute effect=true that are not
- * marked dead. After it every node id, value id and tn_node or tn_value pointer taken before is stale (also ones into bodies).
+ * inputs first; bodies too. Kept: inputs, what outputs and mutations need, and CALL/OPAQUE/DYN nodes with attribute effect=true that are
+ * not marked dead. After it every node id, value id and tn_node or tn_value pointer taken before is stale (also ones into bodies).
  * TN_E_VERIFY: a cycle, a reader of a node marked dead, a ref out of range; TN_E_NOMEM; the outer graph is unchanged then. */
 tn_status tn_graph_compact(tn_diag *d, tn_graph *g);
 /* Number of readers of each value (outputs and mutations count): array [n_values] from `scratch`. NULL = out of memory. */

@@ -103,7 +103,7 @@ static tn_status mark(tn_diag *d, const tn_graph *g, work *w) {
   }
   for (uint32_t i = 1; i < g->n_nodes; i++) {
     const tn_node *x = &g->node[i];
-    bool effect = (x->op == TN_OP_OPAQUE || x->op == TN_OP_CALL) && !x->dead && tn_attr_bool(x, "effect", false);
+    bool effect = (x->op == TN_OP_OPAQUE || x->op == TN_OP_CALL || x->op == TN_OP_DYN) && !x->dead && tn_attr_bool(x, "effect", false);
     if (effect) TN_TRY(push(d, g, w, &n, i));
   }
   while (n) {

@@ -20,6 +20,14 @@ bool tn_b_agree(tn_dim a, tn_dim b, tn_dim *out) {
   return true;
 }
 
+/* Outside of torch there are no guards: what is taken for granted is written down. False: can't be equal. */
+static bool granted(tn_decomp_ctx *c, tn_dim a, tn_dim b) {
+  if (!tn_dims_collecting(c->g->dims)) return true;
+  tn_status s = tn_dims_assume(c->g->dims, a, b, NULL);
+  if (s == TN_E_NOMEM && c->st == TN_OK) c->st = tn_fail(c->d, s, "sizes assumed equal");
+  return s == TN_OK;
+}
+
 /* Broadcasting operands: dims that meet and must be equal get one spelling, "floordiv(s0, 2)**2" becomes the 16 it stands against. */
 static void agree(tn_decomp_ctx *c, tn_ref *in, uint32_t n) {
   tn_dim want[TN_MAX_RANK];
@@ -32,7 +40,7 @@ static void agree(tn_decomp_ctx *c, tn_ref *in, uint32_t n) {
     for (int i = 0; i < t->rank; i++) {
       tn_dim d = t->dim[t->rank - 1 - i], both;
       if (want[i] == 1) want[i] = d;
-      else if (tn_b_agree(want[i], d, &both)) { want[i] = both; differ = true; }
+      else if (tn_b_agree(want[i], d, &both) && granted(c, want[i], d)) { want[i] = both; differ = true; }
     }
   }
   for (uint32_t k = 0; differ && k < n; k++) {
@@ -177,7 +185,7 @@ tn_ref tn_b_broadcast(tn_decomp_ctx *c, tn_ref a, const tn_dim *shape, int n) {
   tn_dim d[TN_MAX_RANK], same;
   int r = tn_b_shape(c, a, d);
   for (int i = 0; i < r && r <= n; i++)
-    if (tn_b_agree(d[i], shape[n - r + i], &same)) d[i] = shape[n - r + i];
+    if (tn_b_agree(d[i], shape[n - r + i], &same) && granted(c, d[i], shape[n - r + i])) d[i] = shape[n - r + i];
   return shaped(c, TN_OP_BROADCAST, tn_b_reshape(c, a, d, r), shape, n);
 }
 
@@ -231,9 +239,29 @@ tn_ref tn_b_pad(tn_decomp_ctx *c, tn_ref a, const tn_dim *lo, const tn_dim *hi, 
   return tn_b_op(c, TN_OP_PAD, &a, 1, at, 3);
 }
 
+/* Operand k of in[n] with the dims of operand 0 outside `dim` where the two are only spelled differently. */
+static tn_ref like_first(tn_decomp_ctx *c, const tn_ref *in, uint32_t k, int dim) {
+  tn_dim d[TN_MAX_RANK], first[TN_MAX_RANK], same;
+  if (c->st != TN_OK || !in[0].id || !in[k].id) return in[k];
+  int r = tn_b_shape(c, in[k], d);
+  if (tn_b_shape(c, in[0], first) != r) return in[k];
+  for (int i = 0; i < r; i++)
+    if (i != dim && tn_b_agree(first[i], d[i], &same) && granted(c, first[i], d[i])) d[i] = first[i];
+  return tn_b_reshape(c, in[k], d, r);
+}
+
 tn_ref tn_b_concat(tn_decomp_ctx *c, const tn_ref *in, uint32_t n, int dim) {
   if (n == 1) return in[0];
   tn_attr at = tn_mk_int("dim", dim);
+  if (tn_dims_collecting(c->g->dims)) {
+    tn_ref *all = TN_NEW(c->g->arena, tn_ref, n);
+    if (!all) {
+      if (c->st == TN_OK) c->st = tn_fail(c->d, TN_E_NOMEM, "concat of %u", n);
+      return (tn_ref){0};
+    }
+    for (uint32_t k = 0; k < n; k++) all[k] = like_first(c, in, k, dim);
+    in = all;
+  }
   return tn_b_op(c, TN_OP_CONCAT, in, n, &at, 1);
 }
 
@@ -272,7 +300,20 @@ tn_ref tn_b_scan(tn_decomp_ctx *c, tn_combiner k, tn_ref a, int dim) {
   return tn_b_op(c, TN_OP_SCAN, &a, 1, at, 2);
 }
 
+/* b with the dims of a where both have one label and the dims are only spelled differently. */
+static tn_ref like_labels(tn_decomp_ctx *c, const char *labels, tn_ref a, tn_ref b) {
+  const char *lb = strchr(labels, ',');
+  tn_dim d[TN_MAX_RANK], same;
+  if (c->st != TN_OK || !lb || !a.id || !b.id) return b;
+  int n = tn_b_shape(c, b, d), ra = tn_b_rank(c, a);
+  for (int i = 0; i < n && lb[1 + i] && lb[1 + i] != '-'; i++)
+    for (int k = 0; k < ra && labels + k < lb; k++)
+      if (labels[k] == lb[1 + i] && tn_b_agree(tn_b_dim(c, a, k), d[i], &same) && granted(c, tn_b_dim(c, a, k), d[i])) d[i] = tn_b_dim(c, a, k);
+  return tn_b_reshape(c, b, d, n);
+}
+
 tn_ref tn_b_contract(tn_decomp_ctx *c, const char *labels, tn_ref a, tn_ref b) {
+  if (tn_dims_collecting(c->g->dims)) b = like_labels(c, labels, a, b);
   tn_ref in[2] = {a, b};
   tn_attr at = tn_mk_str("labels", labels);
   return tn_b_op(c, TN_OP_CONTRACT, in, 2, &at, 1);

@@ -32,6 +32,20 @@ static tn_dim product(tn_dims *t, uint32_t rank, const tn_dim *dim) {
   for (uint32_t i = 0; i < rank && p != TN_DIM_BAD; i++) p = tn_dim_mul(t, p, dim[i]);
   return p;
 }
+/* Writes down that both shapes have one number of elements: of what is left when dims that stand in both are crossed out. */
+static tn_status assume_counts(tn_infer_ctx *c, const tn_type *x, uint32_t rank, const tn_dim *dim) {
+  tn_dim from[TN_MAX_RANK], to[TN_MAX_RANK];
+  uint32_t n = 0, m = rank;
+  memcpy(to, dim, rank * sizeof *to);
+  for (uint32_t i = 0; i < x->rank; i++) {
+    uint32_t k = 0;
+    while (k < m && to[k] != x->dim[i]) k++;
+    if (k < m) to[k] = to[--m];
+    else from[n++] = x->dim[i];
+  }
+  tn_status s = tn_dims_assume(c->g->dims, product(c->g->dims, n, from), product(c->g->dims, m, to), NULL);
+  return s == TN_E_NOMEM ? tn_fail(c->d, s, "sizes assumed equal") : TN_OK; /* a contradiction is named by the rule */
+}
 tn_status tn_infer_RESHAPE(tn_infer_ctx *c) {
   const tn_type *x = tn_rule_in(c, 0);
   tn_dims *t = c->g->dims;
@@ -41,6 +55,7 @@ tn_status tn_infer_RESHAPE(tn_infer_ctx *c) {
   tn_dim a = product(t, x->rank, x->dim), b = product(t, rank, dim);
   TN_TRY(tn_rule_size(c, a, "number of elements"));
   TN_TRY(tn_rule_size(c, b, "number of elements asked for"));
+  if (a != b && tn_dims_collecting(t)) TN_TRY(assume_counts(c, x, rank, dim));
   if (a != b && (tn_rule_exceeds(c, a, b) || tn_rule_exceeds(c, b, a)))
     return tn_rule_fail(c, "%s has %s elements, %s has %s", tn_shape_text(t, x->rank, x->dim).s, tn_dim_text(t, a).s,
                         tn_shape_text(t, rank, dim).s, tn_dim_text(t, b).s);

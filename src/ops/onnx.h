@@ -19,18 +19,28 @@ typedef struct tn_ox_attr {
   union { const int64_t *i; const float *f; const tn_ox_str *s; const tn_ox_const *t; const void *graph; /* the front end's */ } u;
 } tn_ox_attr;
 
+/* What is known of a value that is no ranked tensor (dtype OBJ): its kind (tn_port_kind of plan/module.h, by value), the element type and, for lists and optionals of
+ * tensors, the type of the items (rank -1: unknown; dims that are not known are TN_DIM_BAD). A tensor of unknown rank: kind 0, rank -1. */
+typedef struct tn_ox_obj { uint8_t kind, elem, key_elem; int8_t rank; const tn_dim *dim; } tn_ox_obj;
+enum { TN_OX_K_TENSOR, TN_OX_K_SEQUENCE, TN_OX_K_OPTIONAL, TN_OX_K_OPTIONAL_SEQUENCE, TN_OX_K_MAP, TN_OX_K_SEQUENCE_MAP, TN_OX_K_ANY }; /* = tn_port_kind */
+
 /* ---- environment: one per function being imported; owned by the front end ---- */
 typedef struct tn_ox_env {
   tn_unit *unit;
   tn_graph *g;
   uint8_t *elem; uint32_t cap_elem;   /* [value id] ONNX number where it is not the dtype's own; 0 = the dtype's. In the unit's arena. */
-  tn_dim *fresh_lo; uint32_t *n_fresh;/* n_fresh: counter of made-up symbols, shared by all functions of the unit */
+  tn_ox_obj *obj; uint32_t cap_obj;   /* [value id] of OBJ values */
+  uint32_t *n_fresh;                  /* counter of made-up symbols, shared by all functions of the unit */
   struct tn_ox_memo *memo;            /* tn_ox_items */
-  /* Imports the graph of a GRAPH attribute as a new function whose inputs are: in_type[n_in] (its formal inputs, in order), then captures.
-   * *out_func: its number; capture[*n_capture]: values of THIS function it reads (to be passed after the formal ones, in order); out types from func's outputs.
-   * Same captures, same order, for several graphs of one node: pass the attributes together (n_graph of them, equal in_type), e.g. then and else. */
-  tn_status (*subgraphs)(struct tn_ox_env *e, tn_diag *d, const tn_ox_attr *const *graph, uint32_t n_graph, const tn_type *in_type, const uint8_t *in_elem, uint32_t n_in,
-                         uint32_t *out_func, tn_ref **capture, uint32_t *n_capture);
+  /* Imports the graphs of GRAPH attributes as new functions whose inputs are: in_type[n_in] (their formal inputs, in order), then captures.
+   * out_func[n_graph]: their numbers; out_env[n_graph]: for the types of what they give (out_env[k]->g->output). capture[*n_capture]: values of THIS function they
+   * read (to be passed after the formal ones, in order; the same for all of them). Graphs of one node (then, else) are imported by one call. */
+  tn_status (*subgraphs)(struct tn_ox_env *e, tn_diag *d, const tn_ox_attr *const *graph, uint32_t n_graph, const tn_type *in_type, const tn_ox_obj *in_obj, uint32_t n_in,
+                         uint32_t *out_func, struct tn_ox_env **out_env, tn_ref **capture, uint32_t *n_capture);
+  /* Imports the nodes of a GRAPH attribute into this very function (a branch that is known to be taken, an unrolled body): its formal inputs are in[n_in]. */
+  tn_status (*inlined)(struct tn_ox_env *e, tn_diag *d, const tn_ox_attr *graph, const tn_ref *in, uint32_t n_in, tn_ref *out, uint32_t n_out);
+  /* Number of formal inputs and outputs of a GRAPH attribute. */
+  void (*arity)(const tn_ox_attr *graph, uint32_t *n_in, uint32_t *n_out);
   void *user;
 } tn_ox_env;
 
@@ -50,6 +60,15 @@ typedef tn_status (*tn_onnx_fn)(tn_ox *c);
 typedef struct tn_onnx_row { const char *domain, *op; tn_onnx_fn fn; const char *doc; } tn_onnx_row;
 const tn_onnx_row *tn_onnx_find(const char *domain, const char *op);    /* NULL = no row */
 const tn_onnx_row *tn_onnx_rows(uint32_t *out_n);
+/* What is known of a value's type for messages and merging: obj of a ranked tensor is made from its type. */
+tn_ox_obj tn_ox_obj_of(const tn_ox_env *e, tn_ref r);
+tn_status tn_ox_obj_set(tn_ox_env *e, tn_ref r, tn_ox_obj o);           /* TN_E_NOMEM */
+tn_status tn_ox_elem_set(tn_ox_env *e, tn_ref r, int elem);
+int tn_ox_elem_get(const tn_ox_env *e, tn_ref r);                       /* 0: no tensor, or not known */
+/* Elements of a value (as tn_ox_items) that another function of the unit knows: carried over to r of this one. */
+tn_status tn_ox_items_carry(tn_ox_env *from, tn_diag *d, tn_ref r, tn_ox_env *to, tn_ref same);
+/* Constant bytes of r in e (folding): for constants that subgraphs read. */
+bool tn_ox_env_data(tn_ox_env *e, tn_ref r, tn_tensor *out);
 /* Runs the row. TN_E_UNSUPPORTED, TN_E_ARG: the text names op, node, operand and numbers. */
 tn_status tn_onnx_apply(tn_ox *c);
 

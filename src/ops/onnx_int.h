@@ -38,6 +38,12 @@ int tn_ox_sizes(tn_ox *c, tn_ref r, tn_dim *out, int max, int64_t lo);
 bool tn_ox_data(tn_ox *c, tn_ref r, tn_tensor *out);
 tn_dim tn_ox_fresh(tn_ox *c, int64_t lo, int64_t hi);                   /* a new symbol "u<n>" */
 
+/* A constant integer or float element as a number: r is constant and has one element; def when r is left out. unsupported (st set) when not constant. */
+int64_t tn_ox_const_int(tn_ox *c, uint32_t k, int64_t def);
+double tn_ox_const_num(tn_ox *c, uint32_t k, double def);
+/* The Cast of the standard between any two element types (onnx_lowp.c); ONNX numbers. saturate: for float8; round: "up", "down", "nearest" for float8e8m0. */
+tn_ref tn_ox_cast(tn_ox *c, tn_ref x, int to_elem, bool saturate, const char *round);
+
 /* ---- results ---- */
 tn_status tn_ox_ret(tn_ox *c, uint32_t k, tn_ref r);                    /* sets out[k]; returns c->b.st */
 /* DYN node: a row of plan/dyn.def. types NULL: n_out values of dtype OBJ. Returns result 0; result k = tn_ox_nth(r, k). */
