@@ -36,4 +36,7 @@ tn_status tn_k_topk(tn_pool *pool, const tn_tensor *in, int64_t k, int dim, bool
 /* One direction of one LSTM layer, float32; in = {x[T,B,I], w_ih[4H,I], w_hh[4H,H], b_ih[4H], b_hh[4H], h0[B,H], c0[B,H]}; out = {y[T,B,H], hT[B,H], cT[B,H]}.
  * Gate order i,f,g,o as torch.nn.LSTM documents. */
 tn_status tn_k_lstm(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out);
+/* The same for a GRU; in = {x[T,B,I], w_ih[3H,I], w_hh[3H,H], b_ih[3H], b_hh[3H], h0[B,H]}; out = {y[T,B,H], hT[B,H]}. Gate order r,z,n, and b_hh of n under
+ * the reset gate, as torch.nn.GRU documents. */
+tn_status tn_k_gru(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out);
 #endif

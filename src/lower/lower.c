@@ -372,7 +372,8 @@ static tn_status library(tn_pb *b, uint32_t node) {
       param[np++] = tn_attr_bool(n, "largest", true);
       break;
     case TN_OP_LSTM:
-      lib = TN_LIB_LSTM;
+    case TN_OP_GRU:
+      lib = n->op == TN_OP_GRU ? TN_LIB_GRU : TN_LIB_LSTM;
       param[np++] = tn_attr_bool(n, "reverse", false);
       break;
     case TN_OP_INDEX_PUT: {

@@ -8,9 +8,9 @@ static bool small(tn_dim d) { return tn_dim_is_const(d) && d <= INT32_MAX; }
 
 /* ---- convolution ---- */
 
-typedef struct conv { int n; int64_t stride[N], lo[N], hi[N], dilation[N], out_pad[N], groups; bool transposed; } conv;
+typedef tn_conv_form conv;
 
-static tn_ref conv_op(tn_decomp_ctx *c, tn_ref x, tn_ref w, const conv *p) {
+tn_ref tn_b_conv(tn_decomp_ctx *c, tn_ref x, tn_ref w, const tn_conv_form *p) {
   tn_dim pad[2 * N];
   if (c->st != TN_OK) return x;
   for (int i = 0; i < p->n; i++) { pad[2 * i] = p->lo[i]; pad[2 * i + 1] = p->hi[i]; }
@@ -53,7 +53,7 @@ tn_status tn_d_convolution(tn_decomp_ctx *c) {
   if (c->st != TN_OK) return c->st;
   bool single = tn_b_rank(c, x) == p.n + 1;            /* no batch dim */
   if (single) x = tn_b_unsq(c, x, 0);
-  tn_ref y = conv_op(c, x, w, &p);
+  tn_ref y = tn_b_conv(c, x, w, &p);
   if (b.id) y = tn_b_2(c, TN_OP_ADD, y, tn_b_along(c, tn_b_cast(c, b, tn_b_dtype(c, y)), 1, p.n + 2));
   return tn_at_ret(c, 0, single ? tn_b_sq(c, y, 0) : y);
 }
@@ -73,7 +73,7 @@ static tn_ref weight_grad(tn_decomp_ctx *c, tn_ref x, tn_ref g, tn_ref w, const 
   conv q = *p;
   q.transposed = false;
   for (int i = 0; i < p->n; i++) { q.stride[i] = p->dilation[i]; q.dilation[i] = p->stride[i]; }
-  tn_ref y = conv_op(c, x, tn_b_swap(c, g, 0, 1), &q); /* [C/g, O, k or a little more] */
+  tn_ref y = tn_b_conv(c, x, tn_b_swap(c, g, 0, 1), &q); /* [C/g, O, k or a little more] */
   for (int i = 0; i < p->n; i++) y = tn_b_slice(c, y, i + 2, 0, tn_b_dim(c, w, i + 2), 1);
   return tn_b_swap(c, y, 0, 1);
 }
@@ -94,7 +94,7 @@ tn_status tn_d_convolution_backward(tn_decomp_ctx *c) {
       if (!small(in) || !small(go) || !small(k)) return tn_at_unsup(c, "spatial dims that are symbolic or huge");
       q.out_pad[i] = in - ((go - 1) * p.stride[i] - p.lo[i] - p.hi[i] + p.dilation[i] * (k - 1) + 1);
     }
-    tn_ref dx = conv_op(c, g, w, &q);
+    tn_ref dx = tn_b_conv(c, g, w, &q);
     for (int i = 0; i < p.n; i++) dx = tn_b_slice(c, dx, i + 2, 0, tn_b_dim(c, x, i + 2), 1);
     tn_at_ret(c, 0, dx);
   }
@@ -109,7 +109,7 @@ tn_status tn_d_convolution_backward(tn_decomp_ctx *c) {
 
 /* ---- pools ---- */
 
-typedef struct pool { int n, rank; int64_t kernel[N], stride[N], pad[N], dilation[N]; tn_dim size[N], in[N]; } pool;
+typedef tn_pool_form pool;
 
 static int pool_dims(tn_decomp_ctx *c) {               /* 1, 2 or 3 from "max_pool2d" */
   const char *s = strstr(c->g->node[c->node].target, "_pool");
@@ -128,48 +128,60 @@ static void read_pool(tn_decomp_ctx *c, pool *p, tn_ref x, const tn_type *out) {
   bool own = tn_at_ints(c, "stride", s, N) > 0;
   if (own) tn_at_spread(c, "stride", p->stride, p->n, 1);
   else memcpy(p->stride, p->kernel, sizeof p->stride);
-  tn_at_spread(c, "padding", p->pad, p->n, 0);
+  tn_at_spread(c, "padding", p->lo, p->n, 0);
+  memcpy(p->hi, p->lo, sizeof p->hi);
   tn_at_spread(c, "dilation", p->dilation, p->n, 1);
   for (int i = 0; i < p->n; i++) { p->in[i] = d[p->rank - p->n + i]; p->size[i] = out->dim[p->rank - p->n + i]; }
 }
 
-/* Where the maximum sits, as torch counts: flat position in the spatial dims of the input. One strided slice per window place, joined
- * in a last dim, argmax over it, then arithmetic. */
-static tn_ref max_places(tn_decomp_ctx *c, tn_ref x, const pool *p) {
-  int64_t total = 1, k[N] = {0}, dil[N];
+/* Where the maximum sits: pos[i] = its coordinate in spatial dim i of the input, i64, of the output's shape. One strided slice per window
+ * place, joined in a last dim, argmax over it, then arithmetic. */
+void tn_b_max_places(tn_decomp_ctx *c, tn_ref x, const tn_pool_form *p, tn_ref *pos) {
+  int64_t total = 1, k[N] = {0};
   tn_dims *t = c->g->dims;
   tn_dim lo[N] = {0}, hi[N] = {0};
   int base = p->rank - p->n;
+  tn_dtype dt = tn_b_dtype(c, x);
   tn_attr_val low = {.kind = TN_AT_FLOAT};
   low.u.f = -INFINITY;
+  if (!tn_dtype_is_float(dt)) {
+    low.kind = TN_AT_INT;
+    low.u.i = dt == TN_U8 ? 0 : dt == TN_I8 ? INT8_MIN : dt == TN_I32 ? INT32_MIN : INT64_MIN;
+  }
   for (int i = 0; i < p->n; i++) {
     if ((total *= p->kernel[i]) > 128) break;
-    dil[i] = p->dilation[i];
-    tn_dim need = tn_dim_add(t, tn_dim_mul(t, tn_dim_sub(t, p->size[i], 1), p->stride[i]), (p->kernel[i] - 1) * dil[i] + 1);
-    lo[base + i] = p->pad[i];
-    hi[base + i] = tn_dim_max(t, 0, tn_dim_sub(t, tn_dim_sub(t, need, p->in[i]), p->pad[i]));
+    tn_dim need = tn_dim_add(t, tn_dim_mul(t, tn_dim_sub(t, p->size[i], 1), p->stride[i]), (p->kernel[i] - 1) * p->dilation[i] + 1);
+    lo[base + i] = p->lo[i];
+    hi[base + i] = tn_dim_max(t, 0, tn_dim_sub(t, tn_dim_sub(t, need, p->in[i]), p->lo[i]));
   }
-  if (total > 128 || total < 1 || !tn_dtype_is_float(tn_b_dtype(c, x)) || p->rank + 1 > N) { tn_at_unsup(c, "places of a window of %lld", (long long)total); return x; }
+  bool known = tn_dtype_is_float(dt) || dt == TN_U8 || dt == TN_I8 || dt == TN_I32 || dt == TN_I64;
+  if (total > 128 || total < 1 || !known || p->rank + 1 > N) { tn_at_unsup(c, "places of a window of %lld", (long long)total); return; }
   x = tn_b_pad(c, x, lo, hi, &low);
   tn_ref part[128];
   for (int64_t j = 0; j < total && c->st == TN_OK; j++) {
     tn_ref y = x;
-    for (int i = 0; i < p->n; i++) y = tn_b_slice(c, y, base + i, k[i] * dil[i], p->size[i], p->stride[i]);
+    for (int i = 0; i < p->n; i++) y = tn_b_slice(c, y, base + i, k[i] * p->dilation[i], p->size[i], p->stride[i]);
     part[j] = tn_b_unsq(c, y, p->rank);
     for (int i = p->n - 1; i >= 0 && ++k[i] == p->kernel[i]; i--) k[i] = 0;
   }
-  if (c->st != TN_OK) return x;
-  tn_ref which = tn_b_reduce1(c, TN_C_ARGMAX, tn_b_concat(c, part, (uint32_t)total, p->rank), p->rank, false), flat = {0};
+  if (c->st != TN_OK) return;
+  tn_ref which = tn_b_reduce1(c, TN_C_ARGMAX, tn_b_concat(c, part, (uint32_t)total, p->rank), p->rank, false);
   int64_t inner = total;
   for (int i = 0; i < p->n; i++) {                     /* position = out * stride - pad + place * dilation */
     inner /= p->kernel[i];
     tn_ref q = tn_b_2(c, TN_OP_FLOORDIV, which, tn_b_int(c, inner, TN_I64));
     q = tn_b_2(c, TN_OP_REMAINDER, q, tn_b_int(c, p->kernel[i], TN_I64));
     tn_ref o = tn_b_along(c, tn_b_iota(c, p->size[i], TN_I64), base + i, p->rank);
-    o = tn_b_2(c, TN_OP_ADD, tn_b_2(c, TN_OP_MUL, o, tn_b_int(c, p->stride[i], TN_I64)), tn_b_int(c, -p->pad[i], TN_I64));
-    tn_ref pos = tn_b_2(c, TN_OP_ADD, tn_b_2(c, TN_OP_MUL, q, tn_b_int(c, dil[i], TN_I64)), o);
-    flat = flat.id ? tn_b_2(c, TN_OP_ADD, tn_b_2(c, TN_OP_MUL, flat, tn_b_dimval(c, p->in[i], TN_I64)), pos) : pos;
+    o = tn_b_2(c, TN_OP_ADD, tn_b_2(c, TN_OP_MUL, o, tn_b_int(c, p->stride[i], TN_I64)), tn_b_dimval(c, tn_dim_sub(t, 0, p->lo[i]), TN_I64));
+    pos[i] = tn_b_2(c, TN_OP_ADD, tn_b_2(c, TN_OP_MUL, q, tn_b_int(c, p->dilation[i], TN_I64)), o);
   }
+}
+/* The same as torch counts: flat position in the spatial dims of the input */
+static tn_ref flat_places(tn_decomp_ctx *c, tn_ref x, const pool *p) {
+  tn_ref pos[N] = {{0}}, flat = {0};
+  tn_b_max_places(c, x, p, pos);
+  for (int i = 0; i < p->n && c->st == TN_OK; i++)
+    flat = flat.id ? tn_b_2(c, TN_OP_ADD, tn_b_2(c, TN_OP_MUL, flat, tn_b_dimval(c, p->in[i], TN_I64)), pos[i]) : pos[i];
   return flat;
 }
 
@@ -178,8 +190,8 @@ tn_status tn_d_max_pool(tn_decomp_ctx *c) {            /* result 1: places, buil
   pool p = {0};
   read_pool(c, &p, x, tn_at_type(c, 0));
   if (c->st != TN_OK) return c->st;
-  if (c->n_out > 1 && tn_at_used(c, 1)) tn_at_ret(c, 1, max_places(c, x, &p));
-  return tn_at_ret(c, 0, tn_b_window(c, TN_C_MAX, x, p.n, p.kernel, p.stride, p.pad, p.pad, p.dilation, p.size));
+  if (c->n_out > 1 && tn_at_used(c, 1)) tn_at_ret(c, 1, flat_places(c, x, &p));
+  return tn_at_ret(c, 0, tn_b_window(c, TN_C_MAX, x, p.n, p.kernel, p.stride, p.lo, p.hi, p.dilation, p.size));
 }
 
 tn_status tn_d_max_pool_backward(tn_decomp_ctx *c) {   /* gradients added at the places */
@@ -198,30 +210,32 @@ tn_status tn_d_max_pool_backward(tn_decomp_ctx *c) {   /* gradients added at the
   return tn_at_ret(c, 0, tn_b_reshape(c, tn_b_op(c, TN_OP_SCATTER, in, 3, at, 2), d, rank));
 }
 
-/* What an average pool divides by: a scalar, or a tensor [size of the output's spatial dims] */
-static tn_ref pool_divisor(tn_decomp_ctx *c, const pool *p, tn_dtype t) {
+/* How many elements each window of an average has: a scalar, or a tensor [size of the output's spatial dims]. include: also those of the
+ * padding; ceil: sizes were rounded up, so that a last window may reach past even that. */
+tn_ref tn_b_pool_count(tn_decomp_ctx *c, const tn_pool_form *p, bool include, bool ceil, tn_dtype t) {
   double whole = 1;
-  int64_t ones[N];
   tn_dims *d = c->g->dims;
-  bool padded = tn_at_b(c, "count_include_pad", true), clipped = false, any_pad = false;
-  if (tn_at_val(c, "divisor_override")) return tn_b_num(c, tn_at_f(c, "divisor_override", 1), t);
+  bool clipped = false, any_pad = false;
   tn_dim room[N];
   for (int i = 0; i < p->n; i++) {
     whole *= (double)p->kernel[i];
-    ones[i] = 1;
-    any_pad |= p->pad[i] != 0;
-    room[i] = tn_dim_add(d, p->in[i], 2 * p->pad[i]);
-    tn_dim reach = tn_dim_add(d, tn_dim_mul(d, tn_dim_sub(d, p->size[i], 1), p->stride[i]), p->kernel[i]);
+    any_pad |= p->lo[i] != 0 || p->hi[i] != 0;
+    room[i] = tn_dim_add(d, p->in[i], tn_dim_add(d, p->lo[i], p->hi[i]));
+    tn_dim reach = tn_dim_add(d, tn_dim_mul(d, tn_dim_sub(d, p->size[i], 1), p->stride[i]), (p->kernel[i] - 1) * p->dilation[i] + 1);
     int64_t l, h;
     tn_dim_bounds(d, tn_dim_sub(d, room[i], reach), &l, &h);
-    if (l < 0) clipped = tn_at_b(c, "ceil_mode", false) || clipped;
+    clipped |= l < 0 && ceil;
   }
-  if (!clipped && (padded || !any_pad)) return tn_b_num(c, whole, t);
+  if (!clipped && (include || !any_pad)) return tn_b_num(c, whole, t);
   tn_attr_val one = {.kind = TN_AT_INT};
   one.u.i = 1;
   int64_t zero[N] = {0};
-  if (padded) return tn_b_window(c, TN_C_SUM, tn_b_full(c, room, p->n, &one, t), p->n, p->kernel, p->stride, zero, zero, ones, p->size);
-  return tn_b_window(c, TN_C_SUM, tn_b_full(c, p->in, p->n, &one, t), p->n, p->kernel, p->stride, p->pad, p->pad, ones, p->size);
+  if (include) return tn_b_window(c, TN_C_SUM, tn_b_full(c, room, p->n, &one, t), p->n, p->kernel, p->stride, zero, zero, p->dilation, p->size);
+  return tn_b_window(c, TN_C_SUM, tn_b_full(c, p->in, p->n, &one, t), p->n, p->kernel, p->stride, p->lo, p->hi, p->dilation, p->size);
+}
+static tn_ref pool_divisor(tn_decomp_ctx *c, const pool *p, tn_dtype t) {
+  if (tn_at_val(c, "divisor_override")) return tn_b_num(c, tn_at_f(c, "divisor_override", 1), t);
+  return tn_b_pool_count(c, p, tn_at_b(c, "count_include_pad", true), tn_at_b(c, "ceil_mode", false), t);
 }
 
 tn_status tn_d_avg_pool(tn_decomp_ctx *c) {
@@ -230,7 +244,7 @@ tn_status tn_d_avg_pool(tn_decomp_ctx *c) {
   read_pool(c, &p, x, tn_at_type(c, 0));
   if (c->st != TN_OK) return c->st;
   tn_dtype t = tn_b_dtype(c, x);
-  tn_ref s = tn_b_window(c, TN_C_SUM, x, p.n, p.kernel, p.stride, p.pad, p.pad, p.dilation, p.size);
+  tn_ref s = tn_b_window(c, TN_C_SUM, x, p.n, p.kernel, p.stride, p.lo, p.hi, p.dilation, p.size);
   return tn_at_ret(c, 0, tn_b_2(c, tn_dtype_is_float(t) ? TN_OP_DIV : TN_OP_TRUNCDIV, s, pool_divisor(c, &p, t)));
 }
 
@@ -245,10 +259,10 @@ tn_status tn_d_avg_pool_backward(tn_decomp_ctx *c) {   /* a depthwise transposed
   conv q = {.n = p.n, .transposed = true, .groups = 1};
   w[0] = w[1] = 1;
   for (int i = 0; i < p.n; i++) {
-    q.stride[i] = p.stride[i]; q.dilation[i] = 1; q.lo[i] = q.hi[i] = p.pad[i];
+    q.stride[i] = p.stride[i]; q.dilation[i] = 1; q.lo[i] = q.hi[i] = p.lo[i];
     w[i + 2] = p.kernel[i];
     if (!small(p.in[i]) || !small(p.size[i])) return tn_at_unsup(c, "spatial dims that are symbolic or huge");
-    q.out_pad[i] = p.in[i] - ((p.size[i] - 1) * p.stride[i] - 2 * p.pad[i] + p.kernel[i]);
+    q.out_pad[i] = p.in[i] - ((p.size[i] - 1) * p.stride[i] - 2 * p.lo[i] + p.kernel[i]);
     if (q.out_pad[i] < 0) q.out_pad[i] = 0;            /* ceil_mode reached past the edge: cut below */
   }
   g = tn_b_2(c, TN_OP_DIV, g, pool_divisor(c, &p, t));
@@ -258,7 +272,7 @@ tn_status tn_d_avg_pool_backward(tn_decomp_ctx *c) {   /* a depthwise transposed
   for (int i = 0; i < p.n; i++) flat[i + 2] = gd[base + i];
   tn_attr_val one = {.kind = TN_AT_INT};
   one.u.i = 1;
-  tn_ref y = conv_op(c, tn_b_reshape(c, g, flat, p.n + 2), tn_b_full(c, w, p.n + 2, &one, t), &q);
+  tn_ref y = tn_b_conv(c, tn_b_reshape(c, g, flat, p.n + 2), tn_b_full(c, w, p.n + 2, &one, t), &q);
   for (int i = 0; i < p.n; i++) y = tn_b_slice(c, y, i + 2, 0, p.in[i], 1);
   return tn_at_ret(c, 0, tn_b_reshape(c, y, d, rank));
 }

@@ -99,5 +99,14 @@ tn_ref tn_b_take(tn_decomp_ctx *c, tn_ref x, tn_ref idx, int dim);
 tn_ref tn_b_untake(tn_decomp_ctx *c, tn_ref g, tn_ref idx, int dim, tn_dim size);     /* take's gradient: g's pieces along dim (idx: 1-D) added into zeros of `size` there */
 tn_ref tn_b_window(tn_decomp_ctx *c, tn_combiner k, tn_ref x, int n, const int64_t *kernel, const int64_t *stride, const int64_t *pad_lo,
                    const int64_t *pad_hi, const int64_t *dilation, const tn_dim *size);
+/* Convolutions and pools (aten_conv.c). Paddings may be symbolic; f16 and bf16 operands are widened. */
+typedef struct tn_conv_form { int n; int64_t stride[TN_MAX_RANK], dilation[TN_MAX_RANK], out_pad[TN_MAX_RANK], groups; tn_dim lo[TN_MAX_RANK], hi[TN_MAX_RANK]; bool transposed; } tn_conv_form;
+tn_ref tn_b_conv(tn_decomp_ctx *c, tn_ref x, tn_ref w, const tn_conv_form *p);
+typedef struct tn_pool_form { int n, rank; int64_t kernel[TN_MAX_RANK], stride[TN_MAX_RANK], dilation[TN_MAX_RANK]; tn_dim lo[TN_MAX_RANK], hi[TN_MAX_RANK], size[TN_MAX_RANK], in[TN_MAX_RANK]; } tn_pool_form;
+void tn_b_max_places(tn_decomp_ctx *c, tn_ref x, const tn_pool_form *p, tn_ref *pos);
+tn_ref tn_b_pool_count(tn_decomp_ctx *c, const tn_pool_form *p, bool include, bool ceil, tn_dtype t);
+/* Normalisation (aten_norm.c): x - mean and 1 / sqrt(var + eps) over axes kept at size 1; batch norm with given statistics, one multiply and one add. */
+void tn_b_centre(tn_decomp_ctx *c, tn_ref x, const int *ax, int n, double eps, tn_ref *mean, tn_ref *diff, tn_ref *rstd);
+tn_ref tn_b_bn_fixed(tn_decomp_ctx *c, tn_ref x, tn_ref mean, tn_ref var, tn_ref w, tn_ref b, double eps);   /* w, b: id 0 = none */
 tn_ref tn_b_softmax(tn_decomp_ctx *c, tn_ref x, int axis, bool safe);         /* in x's dtype; safe: a row of -inf gives 0 */
 #endif

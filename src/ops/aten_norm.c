@@ -9,7 +9,7 @@ static tn_ref add(tn_decomp_ctx *c, tn_ref a, tn_ref b) { return tn_b_2(c, TN_OP
 static tn_ref sub(tn_decomp_ctx *c, tn_ref a, tn_ref b) { return tn_b_2(c, TN_OP_SUB, a, b); }
 
 /* x - mean, and 1 / sqrt(var + eps), both with the axes kept at size 1 */
-static void centre(tn_decomp_ctx *c, tn_ref x, const int *ax, int n, double eps, tn_ref *mean, tn_ref *diff, tn_ref *rstd) {
+void tn_b_centre(tn_decomp_ctx *c, tn_ref x, const int *ax, int n, double eps, tn_ref *mean, tn_ref *diff, tn_ref *rstd) {
   *mean = tn_b_mean(c, x, ax, n, true);
   *diff = sub(c, x, *mean);
   tn_ref var = tn_b_mean(c, mul(c, *diff, *diff), ax, n, true);
@@ -46,7 +46,7 @@ static tn_ref affine(tn_decomp_ctx *c, tn_ref y) {                   /* * weight
 tn_status tn_d_layer_norm(tn_decomp_ctx *c) {
   tn_ref x = tn_b_up(c, tn_at_t(c, "input")), mean, diff, rstd;
   int ax[TN_MAX_RANK], n = last_axes(c, tn_b_rank(c, x), ax);
-  centre(c, x, ax, n, tn_at_f(c, "eps", 1e-5), &mean, &diff, &rstd);
+  tn_b_centre(c, x, ax, n, tn_at_f(c, "eps", 1e-5), &mean, &diff, &rstd);
   ret_stat(c, 1, mean);
   ret_stat(c, 2, rstd);
   return tn_at_ret(c, 0, affine(c, mul(c, diff, rstd)));
@@ -82,7 +82,7 @@ static tn_status group_norm(tn_decomp_ctx *c, int64_t groups) {
   int rank = tn_b_shape(c, x, d), ax[2] = {2, 3};
   tn_ref y = grouped(c, tn_b_up(c, x), groups);
   tn_dtype t = tn_b_dtype(c, y);
-  centre(c, y, ax, 2, tn_at_f(c, "eps", 1e-5), &mean, &diff, &rstd);
+  tn_b_centre(c, y, ax, 2, tn_at_f(c, "eps", 1e-5), &mean, &diff, &rstd);
   ret_stat(c, 1, mean);
   ret_stat(c, 2, rstd);
   y = mul(c, diff, rstd);
@@ -97,17 +97,19 @@ tn_status tn_d_group_norm(tn_decomp_ctx *c) { return group_norm(c, tn_at_i(c, "n
 
 static tn_ref per_channel(tn_decomp_ctx *c, tn_ref v, int rank) { return rank < 2 ? v : tn_b_along(c, v, 1, rank); }
 
-static tn_status bn_fixed(tn_decomp_ctx *c, double eps) {             /* given statistics */
-  tn_ref x = tn_b_up(c, tn_at_t(c, "input")), w = tn_at_opt(c, "weight"), b = tn_at_opt(c, "bias");
+tn_ref tn_b_bn_fixed(tn_decomp_ctx *c, tn_ref x, tn_ref mean, tn_ref var, tn_ref w, tn_ref b, double eps) {
+  x = tn_b_up(c, x);
   tn_dtype t = tn_b_dtype(c, x);
   int rank = tn_b_rank(c, x);
-  tn_ref mean = tn_b_cast(c, tn_at_t(c, "running_mean"), t), var = tn_b_cast(c, tn_at_t(c, "running_var"), t);
-  tn_ref alpha = tn_b_1(c, TN_OP_RECIPROCAL, tn_b_1(c, TN_OP_SQRT, tn_b_addn(c, var, eps)));
+  tn_ref alpha = tn_b_1(c, TN_OP_RECIPROCAL, tn_b_1(c, TN_OP_SQRT, tn_b_addn(c, tn_b_cast(c, var, t), eps)));
   if (w.id) alpha = mul(c, alpha, tn_b_cast(c, w, t));
-  tn_ref shift = mul(c, mean, alpha);
+  tn_ref shift = mul(c, tn_b_cast(c, mean, t), alpha);
   tn_ref beta = b.id ? sub(c, tn_b_cast(c, b, t), shift) : tn_b_1(c, TN_OP_NEG, shift);
+  return add(c, mul(c, x, per_channel(c, alpha, rank)), per_channel(c, beta, rank));
+}
+static tn_status bn_fixed(tn_decomp_ctx *c, double eps) {             /* given statistics */
   for (uint32_t k = 1; k < c->n_out && k < 4; k++) ret_zeros(c, k);   /* torch returns empty statistics here */
-  return tn_at_ret(c, 0, add(c, mul(c, x, per_channel(c, alpha, rank)), per_channel(c, beta, rank)));
+  return tn_at_ret(c, 0, tn_b_bn_fixed(c, tn_at_t(c, "input"), tn_at_t(c, "running_mean"), tn_at_t(c, "running_var"), tn_at_opt(c, "weight"), tn_at_opt(c, "bias"), eps));
 }
 
 static int other_axes(int rank, int *ax) {                            /* all but dim 1 */

@@ -1,5 +1,5 @@
 /* Ops that stay library kernels in compiled models: scatter (torch.scatter, scatter_reduce with include_self), sort, topk and
- * one direction of one LSTM layer. Sort is always stable, so the `stable` attribute asks for nothing more. */
+ * one direction of one LSTM or GRU layer. Sort is always stable, so the `stable` attribute asks for nothing more. */
 #include "ops/ops_int.h"
 #include <string.h>
 
@@ -64,26 +64,30 @@ tn_status tn_eval_TOPK(tn_eval_ctx *c) {
   return tn_eval_status(c, tn_k_topk(NULL, c->in, k, (int)axis, tn_attr_bool(c->n, "largest", false), &c->out[0], &c->out[1]));
 }
 
-tn_status tn_infer_LSTM(tn_infer_ctx *c) {
+/* Operands x, w_ih, w_hh, b_ih, b_hh, then n_state states [B, H]; results y[T, B, H] and as many states. */
+static tn_status infer_layer(tn_infer_ctx *c, int64_t n_gates, const char *rows, uint32_t n_state) {
   static const uint8_t ranks[7] = {3, 2, 2, 1, 1, 2, 2};
   const tn_type *x = tn_rule_in(c, 0), *h0 = tn_rule_in(c, 5);
   tn_dim hidden;
-  for (uint32_t k = 0; k < 7; k++) {
+  for (uint32_t k = 0; k < 5 + n_state; k++) {
     const tn_type *o = tn_rule_in(c, k);
     if (o->dtype != TN_F32 || o->rank != ranks[k])
       return tn_rule_fail(c, "operand %u is %s of rank %u, wants f32 of rank %u", k, tn_dtype_name(o->dtype), o->rank, ranks[k]);
   }
   TN_TRY(tn_rule_dims(c, "hidden", 1, &hidden, NULL));
-  tn_dim gates = tn_dim_mul(c->g->dims, hidden, 4);
-  for (uint32_t k = 1; k < 5; k++) TN_TRY(tn_rule_equal(c, tn_rule_in(c, k)->dim[0], gates, "rows of weights and biases, 4 * hidden"));
-  for (uint32_t k = 5; k < 7; k++) {
+  tn_dim gates = tn_dim_mul(c->g->dims, hidden, n_gates);
+  for (uint32_t k = 1; k < 5; k++) TN_TRY(tn_rule_equal(c, tn_rule_in(c, k)->dim[0], gates, rows));
+  for (uint32_t k = 5; k < 5 + n_state; k++) {
     TN_TRY(tn_rule_equal(c, tn_rule_in(c, k)->dim[0], x->dim[1], "batch of state and of x"));
     TN_TRY(tn_rule_equal(c, tn_rule_in(c, k)->dim[1], hidden, "width of state and hidden"));
   }
   TN_TRY(tn_rule_equal(c, tn_rule_in(c, 1)->dim[1], x->dim[2], "columns of w_ih and features of x"));
   TN_TRY(tn_rule_equal(c, tn_rule_in(c, 2)->dim[1], hidden, "columns of w_hh and hidden"));
   TN_TRY(tn_rule_result(c, TN_F32, 3, (tn_dim[]){x->dim[0], x->dim[1], hidden}));
-  TN_TRY(tn_rule_result(c, TN_F32, 2, h0->dim));
-  return tn_rule_result(c, TN_F32, 2, h0->dim);
+  for (uint32_t k = 0; k < n_state; k++) TN_TRY(tn_rule_result(c, TN_F32, 2, h0->dim));
+  return TN_OK;
 }
+tn_status tn_infer_LSTM(tn_infer_ctx *c) { return infer_layer(c, 4, "rows of weights and biases, 4 * hidden", 2); }
+tn_status tn_infer_GRU(tn_infer_ctx *c) { return infer_layer(c, 3, "rows of weights and biases, 3 * hidden", 1); }
 tn_status tn_eval_LSTM(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_lstm(NULL, c->in, tn_attr_bool(c->n, "reverse", false), c->out)); }
+tn_status tn_eval_GRU(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_gru(NULL, c->in, tn_attr_bool(c->n, "reverse", false), c->out)); }

@@ -40,7 +40,8 @@ static uint32_t n_params(uint32_t lib) {
   case TN_LIB_SCATTER:
   case TN_LIB_SCAN: return 2;
   case TN_LIB_TOPK: return 3;
-  case TN_LIB_LSTM: return 1;
+  case TN_LIB_LSTM:
+  case TN_LIB_GRU: return 1;
   default: return 0;
   }
 }
@@ -82,6 +83,7 @@ static tn_status dispatch(tn_run *r, uint32_t lib, const int64_t *v, const tn_te
       return tn_fail(&r->diag, TN_E_ARG, "%s wants %" PRId64 " of %" PRId64 " elements", name, v[0], in->rank ? in->shape[dim] : 1);
     return tn_k_topk(r->pool, in, v[0], dim, v[2] != 0, &out[0], &out[1]);
   case TN_LIB_LSTM: return tn_k_lstm(r->pool, in, v[0] != 0, out);
+  case TN_LIB_GRU: return tn_k_gru(r->pool, in, v[0] != 0, out);
   case TN_LIB_INDEX_PUT:
     for (int64_t i = 0; i < v[1]; i++) TN_TRY(dim_of(r, name, in, v[2 + i], &dims[i]));
     return tn_k_index_put(r->pool, &in[0], &in[1], &in[2], dims, (int)v[1], v[0] != 0, out);

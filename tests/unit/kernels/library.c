@@ -1,4 +1,4 @@
-/* sort, topk and lstm: order, ties and NaN, short and long rows, both instruction sets, failing allocation. */
+/* sort, topk, lstm and gru: order, ties and NaN, short and long rows, both instruction sets, failing allocation. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "kernels_test.h"
 
@@ -134,6 +134,65 @@ static void test_lstm(void **state) {
   }
   unsetenv("TENON_ISA");
 }
+/* GRU by torch's formula: r, z, n; the hidden bias of n under the reset gate */
+static void plain_gru(int T, int B, int I, int H, float **a, bool reverse, double *y, double *h) {
+  for (int k = 0; k < B * H; k++) h[k] = (double)a[5][k];
+  for (int s = 0; s < T; s++) {
+    int t = reverse ? T - 1 - s : s;
+    for (int b = 0; b < B; b++)
+      for (int j = 0; j < H; j++) {
+        double gx[3], gh[3];
+        for (int q = 0; q < 3; q++) {
+          int row = q * H + j;
+          gx[q] = (double)a[3][row];
+          gh[q] = (double)a[4][row];
+          for (int k = 0; k < I; k++) gx[q] += (double)a[1][row * I + k] * (double)a[0][(t * B + b) * I + k];
+          for (int k = 0; k < H; k++) gh[q] += (double)a[2][row * H + k] * h[b * H + k];
+        }
+        double r = 1 / (1 + exp(-gx[0] - gh[0])), z = 1 / (1 + exp(-gx[1] - gh[1])), n = tanh(gx[2] + r * gh[2]);
+        y[(t * B + b) * H + j] = (1 - z) * n + z * h[b * H + j];
+      }
+    memcpy(h, y + t * B * H, sizeof *h * (size_t)(B * H));
+  }
+}
+static void try_gru(int T, int B, int I, int H, bool reverse) {
+  const int64_t shape[6][3] = {{T, B, I}, {3 * H, I}, {3 * H, H}, {3 * H}, {3 * H}, {B, H}}, ys[3] = {T, B, H}, hs[2] = {B, H};
+  static const int rank[6] = {3, 2, 2, 1, 1, 2};
+  tn_tensor in[6], out[2];
+  float *a[6];
+  uint32_t r = 7;
+  for (int k = 0; k < 6; k++) {
+    int64_t n = 1;
+    for (int i = 0; i < rank[k]; i++) n *= shape[k][i];
+    a[k] = malloc(sizeof(float) * (size_t)(n + 1));
+    for (int64_t i = 0; i < n; i++) a[k][i] = unit(&r);
+    in[k] = tensor(TN_F32, a[k], shape[k], rank[k]);
+  }
+  float *y = calloc((size_t)(T * B * H + 1), sizeof *y), *h = calloc((size_t)(B * H + 1), sizeof *h);
+  double *wy = calloc((size_t)(T * B * H + 1), sizeof *wy), *wh = calloc((size_t)(B * H + 1), sizeof *wh);
+  out[0] = tensor(TN_F32, y, ys, 3);
+  out[1] = tensor(TN_F32, h, hs, 2);
+  assert_int_equal(tn_k_gru(NULL, in, reverse, out), TN_OK);
+  plain_gru(T, B, I, H, a, reverse, wy, wh);
+  for (int i = 0; i < T * B * H; i++) assert_true(fabs((double)y[i] - wy[i]) < 3e-6);
+  for (int i = 0; i < B * H; i++) assert_true(fabs((double)h[i] - wh[i]) < 3e-6);
+  tn_malloc_fail_after(1);
+  assert_int_equal(tn_k_gru(NULL, in, reverse, out), T && B && H ? TN_E_NOMEM : TN_OK);
+  tn_malloc_fail_after(0);
+  for (int k = 0; k < 6; k++) free(a[k]);
+  free(y), free(h), free(wy), free(wh);
+}
+static void test_gru(void **state) {
+  static const int size[][4] = {{1, 1, 1, 1}, {4, 2, 3, 5}, {3, 1, 8, 16}, {5, 3, 7, 9}, {2, 4, 0, 3}, {0, 2, 3, 4}, {3, 0, 2, 2}, {300, 1, 3, 6}, {2, 250, 2, 3}, {20, 1, 37, 40}, {3, 7, 33, 31}};
+  static const char *const isa[] = {"", "avx2"};
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    setenv("TENON_ISA", isa[k], 1);
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+      for (int rev = 0; rev < 2; rev++) try_gru(size[i][0], size[i][1], size[i][2], size[i][3], rev);
+  }
+  unsetenv("TENON_ISA");
+}
 /* NaN goes through, huge gates saturate. */
 static void test_lstm_edges(void **state) {
   (void)state;
@@ -165,6 +224,6 @@ static void test_nomem(void **state) {
 }
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_sort), cmocka_unit_test(test_sort_long),  cmocka_unit_test(test_topk),
-                                     cmocka_unit_test(test_lstm), cmocka_unit_test(test_lstm_edges), cmocka_unit_test(test_nomem)};
+                                     cmocka_unit_test(test_lstm), cmocka_unit_test(test_lstm_edges), cmocka_unit_test(test_gru), cmocka_unit_test(test_nomem)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

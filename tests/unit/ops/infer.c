@@ -210,6 +210,11 @@ static const row rows[] = {
      "!operand 4 is f16 of rank 1, wants f32 of rank 1"},
     {LSTM("f32[b,4]", "f32[20,4]", "f32[20,5]", "f32[20]", "f32[20]", "f32[b,5]", "f32[b,5]"), RUN,
      "!operand 0 is f32 of rank 2, wants f32 of rank 3"},
+#define GRU(x, wi, wh, bi, bh, h) "%x: " x ", %w: " wi ", %u: " wh ", %b: " bi ", %d: " bh ", %h: " h
+#define RUN_GRU "gru %x, %w, %u, %b, %d, %h {hidden=[5]}"
+    {GRU("f32[t,b,4]", "f32[15,4]", "f32[15,5]", "f32[15]", "f32[15]", "f32[b,5]"), RUN_GRU, "f32[t,b,5] f32[b,5]"},
+    {GRU("f32[t,b,4]", "f32[15,4]", "f32[15,5]", "f32[15]", "f32[20]", "f32[b,5]"), RUN_GRU, "!3 * hidden: 20 and 15 differ"},
+    {GRU("f32[t,b,4]", "f32[15,4]", "f32[15,5]", "f32[15]", "f32[15]", "f32[b,6]"), RUN_GRU, "!width of state and hidden: 6 and 5 differ"},
     /* types that are stated */
     {"%a: f32[]", "opaque aten.nonzero.default %a {reason=\"r\"}", "!opaque: result types are stated, not inferred"},
     {"%a: f32[]", "dyn loop %a", "!dyn: result types are stated, not inferred"},

@@ -1,8 +1,12 @@
-/* One direction of one LSTM layer in float32, fast enough for compiled models.
+/* One direction of one LSTM or GRU layer in float32, fast enough for compiled models.
  *
  *   g_t = W_ih x_t + b_ih + W_hh h_{t-1} + b_hh        rows of g in order i, f, g, o
  *   c_t = sigmoid(f) * c_{t-1} + sigmoid(i) * tanh(g)   h_t = sigmoid(o) * tanh(c_t)
  * Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html
+ * A GRU is run as if it had four gates, r, z and the two halves of n that the reset gate keeps apart (from x and from h): the weight that does not
+ * feed a half is 0 there. A quarter of the multiply-adds is wasted so, and everything but the cells is shared:
+ *   h_t = (1 - sigmoid(z)) * tanh(n_x + sigmoid(r) * n_h) + sigmoid(z) * h_{t-1}
+ * Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.GRU.html
  *
  * Idea: hidden units go in blocks of 16, and a block keeps its four gates together: 64 columns, packed once per call as two
  * panels [k][32] (i and f; g and o), so that the inner loop runs over neighbouring columns. W_ih x does not depend on time
@@ -38,15 +42,17 @@ enum {
 };
 
 /* One call, or what threads see of it. */
-typedef struct lstm {
+typedef struct layer {
   const float *x, *w[2], *b_ih, *b_hh; /* w: W_ih, W_hh */
   int64_t B, H, k[2], blocks, ldc;     /* k: columns of w */
   bool direct;                         /* weights are not packed */
+  const int (*block)[4];               /* which block of H rows of w[m] feeds a gate; -1: none */
+  bool gru;
   float *packed[2], *bias, *gates;     /* [block][panel][k][COLS]; [ldc]; [rows][ldc] */
   int64_t rows;                        /* of gates, in the products with x */
   const float *h;                      /* of the step before */
   float *g, *c, *h_new;                /* of this step */
-} lstm;
+} layer;
 
 /* c[m, COLS] = from + a[m, k] * panel[k][COLS]; rows of c are ldc apart, of from ldf, of a k. */
 typedef struct product {
@@ -167,19 +173,29 @@ INLINE void cells(const float *restrict gates, float *restrict c, float *restric
   }
 }
 
+/* gates[4][UNITS]: r, z, n of x, n of h */
+INLINE void gru_cells(const float *restrict gates, const float *restrict old, float *restrict h) {
+  for (int j = 0; j < UNITS; j++) {
+    float r = sigmoid_of(gates[j]), z = sigmoid_of(gates[UNITS + j]), n = tanh_of(gates[2 * UNITS + j] + r * gates[3 * UNITS + j]);
+    h[j] = (1.0f - z) * n + z * old[j];
+  }
+}
+
 /* ---- pieces of work ---- */
+static const int lstm_blocks[2][4] = {{0, 1, 2, 3}, {0, 1, 2, 3}}, gru_blocks[2][4] = {{0, 1, 2, -1}, {0, 1, -1, 2}};
 /* Blocks [lo, hi) of both weights. Columns of units past H are 0. */
 static void pack(void *ctx, int64_t lo, int64_t hi, int worker) {
-  const lstm *s = ctx;
+  const layer *s = ctx;
   (void)worker;
   for (int64_t b = lo; b < hi; b++) {
     int64_t units = s->H - b * UNITS < UNITS ? s->H - b * UNITS : UNITS;
     for (int m = 0; m < 2; m++) {
       int64_t k = s->k[m];
       float *block = s->packed[m] + b * k * WIDE;
-      if (units < UNITS) memset(block, 0, (size_t)(k * WIDE) * sizeof *block);
+      if (units < UNITS || s->gru) memset(block, 0, (size_t)(k * WIDE) * sizeof *block);
       for (int gate = 0; gate < 4; gate++) {
-        const float *from = s->w[m] + (gate * s->H + b * UNITS) * k;
+        if (s->block[m][gate] < 0) continue;
+        const float *from = s->w[m] + (s->block[m][gate] * s->H + b * UNITS) * k;
         float *to = block + gate / 2 * k * COLS + gate % 2 * UNITS;
         for (int64_t at = 0; at < k; at += UNITS) { /* a square at a time, that both sides stay in the first cache */
           int64_t n = k - at < UNITS ? k - at : UNITS;
@@ -190,22 +206,26 @@ static void pack(void *ctx, int64_t lo, int64_t hi, int worker) {
     }
   }
 }
-static void add_biases(const lstm *s) {
+static void add_biases(const layer *s) {
   for (int64_t b = 0; b < s->blocks; b++)
     for (int gate = 0; gate < 4; gate++)
       for (int64_t u = 0; u < UNITS; u++) {
         int64_t unit = b * UNITS + u;
-        s->bias[b * WIDE + gate * UNITS + u] = unit < s->H ? s->b_ih[gate * s->H + unit] + s->b_hh[gate * s->H + unit] : 0.0f;
+        int ih = s->block[0][gate], hh = s->block[1][gate];
+        float sum = 0.0f;
+        if (unit < s->H && ih >= 0) sum = s->b_ih[ih * s->H + unit];
+        if (unit < s->H && hh >= 0) sum += s->b_hh[hh * s->H + unit];
+        s->bias[b * WIDE + gate * UNITS + u] = sum;
       }
 }
 /* g[rows, block] += a[rows, k] w[m][gates of block, k], by rows of w. */
 typedef void multiply_fn(const product *p);
 typedef void dots_fn(const int rows, const float *w, const float *a, int64_t k, float *out);
-INLINE void direct(const lstm *s, int64_t b, int m, const float *a, int64_t rows, float *g, dots_fn dots) {
+INLINE void direct(const layer *s, int64_t b, int m, const float *a, int64_t rows, float *g, dots_fn dots) {
   int64_t k = s->k[m], units = s->H - b * UNITS < UNITS ? s->H - b * UNITS : UNITS;
   for (int gate = 0; gate < 4; gate++)
-    for (int64_t u = 0; u < units; u += 4) {
-      const float *w = s->w[m] + (gate * s->H + b * UNITS + u) * k;
+    for (int64_t u = 0; u < units && s->block[m][gate] >= 0; u += 4) {
+      const float *w = s->w[m] + (s->block[m][gate] * s->H + b * UNITS + u) * k;
       for (int64_t r = 0; r < rows; r++) {
         float *to = g + r * s->ldc + b * WIDE + gate * UNITS + u;
         if (units - u >= 4)
@@ -216,7 +236,7 @@ INLINE void direct(const lstm *s, int64_t b, int m, const float *a, int64_t rows
     }
 }
 /* gates = bias + x W_ih for blocks x groups of SOME_ROWS rows, [lo, hi). */
-INLINE void project(const lstm *s, int64_t lo, int64_t hi, multiply_fn multiply, dots_fn dots) {
+INLINE void project(const layer *s, int64_t lo, int64_t hi, multiply_fn multiply, dots_fn dots) {
   int64_t groups = (s->rows + SOME_ROWS - 1) / SOME_ROWS, k = s->k[0];
   for (int64_t u = lo; u < hi; u++) {
     int64_t b = u / groups, first = u % groups * SOME_ROWS, m = s->rows - first < SOME_ROWS ? s->rows - first : SOME_ROWS;
@@ -232,7 +252,7 @@ INLINE void project(const lstm *s, int64_t lo, int64_t hi, multiply_fn multiply,
   }
 }
 /* One step of blocks [lo, hi). */
-INLINE void step(const lstm *s, int64_t lo, int64_t hi, multiply_fn multiply, dots_fn dots) {
+INLINE void step(const layer *s, int64_t lo, int64_t hi, multiply_fn multiply, dots_fn dots) {
   int64_t k = s->k[1];
   for (int64_t b = lo; b < hi; b++) {
     int64_t units = s->H - b * UNITS < UNITS ? s->H - b * UNITS : UNITS;
@@ -241,7 +261,18 @@ INLINE void step(const lstm *s, int64_t lo, int64_t hi, multiply_fn multiply, do
       int64_t col = b * WIDE + half * COLS;
       multiply(&(product){s->h, s->packed[1] + col * k, s->g + col, s->g + col, s->B, k, s->ldc, s->ldc});
     }
-    for (int64_t r = 0; r < s->B; r++) {
+    for (int64_t r = 0; s->gru && r < s->B; r++) {
+      const float *g = s->g + r * s->ldc + b * WIDE, *old = s->h + r * s->H + b * UNITS;
+      float *h = s->h_new + r * s->H + b * UNITS, few_old[UNITS] = {0}, few_h[UNITS];
+      if (units == UNITS) {
+        gru_cells(g, old, h);
+      } else {
+        memcpy(few_old, old, (size_t)units * sizeof *h);
+        gru_cells(g, few_old, few_h);
+        memcpy(h, few_h, (size_t)units * sizeof *h);
+      }
+    }
+    for (int64_t r = 0; !s->gru && r < s->B; r++) {
       const float *g = s->g + r * s->ldc + b * WIDE;
       float *c = s->c + r * s->H + b * UNITS, *h = s->h_new + r * s->H + b * UNITS;
       if (units == UNITS) {
@@ -280,26 +311,20 @@ static const isa *const isas[TN_K_N_ISAS] = {&isa_base, &isa_base, &isa_base};
 #endif
 
 /* Runs units [0, n) of `each` operations, `share` and more of them at once. */
-static void run(tn_pool *pool, tn_pool_fn fn, lstm *s, int64_t n, int64_t each, int64_t share) {
+static void run(tn_pool *pool, tn_pool_fn fn, layer *s, int64_t n, int64_t each, int64_t share) {
   tn_pool_run(pool, fn, s, n, each >= share ? 1 : share / each);
 }
 
-tn_status tn_k_lstm(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out) {
+/* c: the cell state to run on, in place (LSTM) */
+static tn_status layer_run(tn_pool *pool, const tn_tensor *in, bool gru, bool reverse, float *y, float *h_last, float *c) {
   const isa *with = isas[tn_k_best_isa()];
   int64_t T = in[0].shape[0], B = in[0].shape[1], I = in[0].shape[2], H = in[5].shape[1];
   const float *x = in[0].data;
-  float *y = out[0].data;
-  lstm s = {.w = {in[1].data, in[2].data},
-            .b_ih = in[3].data,
-            .b_hh = in[4].data,
-            .B = B,
-            .H = H,
-            .k = {I, H},
-            .h = in[5].data,
-            .c = out[2].data};
+  layer s = {.w = {in[1].data, in[2].data}, .b_ih = in[3].data, .b_hh = in[4].data, .B = B, .H = H, .k = {I, H}, .block = gru ? gru_blocks : lstm_blocks, .gru = gru,
+             .h = in[5].data, .c = c};
   size_t state_bytes = (size_t)(B * H) * sizeof(float);
   if (state_bytes == 0) return TN_OK;
-  memcpy(s.c, in[6].data, state_bytes);
+  if (!gru) memcpy(c, in[6].data, state_bytes);
   if (T) {
     int64_t chunk = B < 192 ? (191 + B) / B : 1; /* steps whose input products are made together */
     if (chunk > T) chunk = T;
@@ -331,6 +356,13 @@ tn_status tn_k_lstm(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor 
     }
     tn_free_aligned(room);
   }
-  memcpy(out[1].data, s.h, state_bytes);
+  memcpy(h_last, s.h, state_bytes);
   return TN_OK;
+}
+
+tn_status tn_k_lstm(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out) {
+  return layer_run(pool, in, false, reverse, out[0].data, out[1].data, out[2].data);
+}
+tn_status tn_k_gru(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out) {
+  return layer_run(pool, in, true, reverse, out[0].data, out[1].data, NULL);
 }
