@@ -4,7 +4,8 @@
 #define TN_RUNTIME_H
 #include "base/base.h"
 #include "device/device.h"
-#include "plan/plan.h"
+#include "plan/module.h"
+#include "tenon/model.h"
 #include "tenon/run.h"
 
 /* Verifies the plan and loads its kernels into the cpu. The plan is taken over: it belongs to the program, and is destroyed
@@ -14,4 +15,12 @@ tn_status tn_program_create(tn_diag *d, tn_plan *plan, tn_program **out);
 /* The same on another device of the registry (null: kernels do nothing). */
 tn_status tn_program_create_on(tn_diag *d, tn_plan *plan, const tn_device_api *api, tn_program **out);
 const tn_plan *tn_program_plan(const tn_program *p);
+
+/* A model of a module in memory: the module is verified and taken over (destroyed when this fails), and every plan becomes a program. Objects and
+ * constants that the plans' arenas do not hold must stay valid while the model lives: owner, if not NULL, is given to let_go when it ends, also
+ * when this fails. */
+tn_status tn_model_create(tn_diag *d, tn_module *m, tn_model **out);
+tn_status tn_model_create_over(tn_diag *d, tn_module *m, void *owner, void (*let_go)(void *owner), tn_model **out);
+const tn_module *tn_model_module(const tn_model *m);
+const tn_program *tn_model_program(const tn_model *m, uint32_t plan);
 #endif

@@ -246,6 +246,24 @@ static bool set_strides(tn_value *v, const int64_t *stride) {
   return reach <= INT64_MAX / 16;
 }
 
+tn_value *tn_value_new_strided(tn_vpool *pool, uint32_t elem, int rank, const int64_t *shape, const int64_t *stride) {
+  int64_t n, reach = 0, t;
+  size_t bytes;
+  tn_dtype dtype;
+  if (!tn_value_size(elem, rank, shape, &n, &bytes) || !tn_elem_dtype(elem, &dtype)) return NULL;
+  for (int k = 0; k < rank && n; k++)
+    if (stride[k] < 0 || __builtin_mul_overflow(shape[k] - 1, stride[k], &t) || __builtin_add_overflow(reach, t, &reach)) return NULL;
+  if (reach > INT64_MAX / 16) return NULL;
+  tn_value *v = get(pool, TN_VALUE_TENSOR, n ? (size_t)(reach + 1) * tn_dtype_size(dtype) : 0);
+  if (!v) return NULL;
+  v->elem = (uint8_t)elem;
+  v->n = n;
+  set_shape(v, (int)dtype, rank, shape);
+  for (int k = 0; k < rank; k++) v->stride[k] = stride[k];
+  v->t.data = v->mem ? v->mem : nothing;
+  return v;
+}
+
 tn_value *tn_value_view(tn_vpool *pool, tn_value *base, uint32_t elem, void *data, int rank, const int64_t *shape, const int64_t *stride) {
   int64_t n;
   size_t bytes;

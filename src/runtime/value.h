@@ -38,6 +38,8 @@ void tn_vpool_release(tn_vpool *p);             /* the owner lets go; its memory
 /* All of these return NULL when memory is short, also for sizes that overflow; pool may be NULL (the heap). Results have one reference. */
 /* A dense tensor with room for its elements, contents undefined. elem must be kept in tensors (tn_elem_dtype), rank <= TN_PLAN_MAX_RANK, dims >= 0. */
 tn_value *tn_value_new(tn_vpool *pool, uint32_t elem, int rank, const int64_t *shape);
+/* The same with strides that are not negative, whatever order and gaps they have. */
+tn_value *tn_value_new_strided(tn_vpool *pool, uint32_t elem, int rank, const int64_t *shape, const int64_t *stride);
 /* A view of `base`'s data, or of a part: data inside base's elements, strides in elements (NULL: dense). Retains base. */
 tn_value *tn_value_view(tn_vpool *pool, tn_value *base, uint32_t elem, void *data, int rank, const int64_t *shape, const int64_t *stride);
 /* A dense tensor value with v's elements: v itself (retained) when it is dense already. */
