@@ -8,7 +8,7 @@ static tn_ref mul(tn_decomp_ctx *c, tn_ref a, tn_ref b) { return tn_b_2(c, TN_OP
 static tn_ref add(tn_decomp_ctx *c, tn_ref a, tn_ref b) { return tn_b_2(c, TN_OP_ADD, a, b); }
 
 /* Contract whose last dims carry labels la, lb and give lo; dims before them are batch dims, broadcast. Widens f16/bf16. */
-static tn_ref product(tn_decomp_ctx *c, tn_ref a, tn_ref b, const char *la, const char *lb, const char *lo) {
+tn_ref tn_b_product(tn_decomp_ctx *c, tn_ref a, tn_ref b, const char *la, const char *lb, const char *lo) {
   if (c->st != TN_OK) return a;
   int na = tn_b_rank(c, a) - (int)strlen(la), nb = tn_b_rank(c, b) - (int)strlen(lb), n = na > nb ? na : nb;
   if (na < 0 || nb < 0) { tn_at_unsup(c, "operands of rank %d and %d", tn_b_rank(c, a), tn_b_rank(c, b)); return a; }
@@ -55,31 +55,31 @@ static tn_status blend(tn_decomp_ctx *c, tn_ref y) {
   return tn_at_ret(c, 0, add(c, y, s));
 }
 
-tn_status tn_d_mm(tn_decomp_ctx *c) { return tn_at_ret(c, 0, product(c, tn_at_t(c, "self"), tn_at_t(c, "mat2"), "ik", "kj", "ij")); }
-tn_status tn_d_addmm(tn_decomp_ctx *c) { return blend(c, product(c, tn_at_t(c, "mat1"), tn_at_t(c, "mat2"), "ik", "kj", "ij")); }
-tn_status tn_d_baddbmm(tn_decomp_ctx *c) { return blend(c, product(c, tn_at_t(c, "batch1"), tn_at_t(c, "batch2"), "ik", "kj", "ij")); }
-tn_status tn_d_addmv(tn_decomp_ctx *c) { return blend(c, product(c, tn_at_t(c, "mat"), tn_at_t(c, "vec"), "ik", "k", "i")); }
-tn_status tn_d_addr(tn_decomp_ctx *c) { return blend(c, product(c, tn_at_t(c, "vec1"), tn_at_t(c, "vec2"), "i", "j", "ij")); }
+tn_status tn_d_mm(tn_decomp_ctx *c) { return tn_at_ret(c, 0, tn_b_product(c, tn_at_t(c, "self"), tn_at_t(c, "mat2"), "ik", "kj", "ij")); }
+tn_status tn_d_addmm(tn_decomp_ctx *c) { return blend(c, tn_b_product(c, tn_at_t(c, "mat1"), tn_at_t(c, "mat2"), "ik", "kj", "ij")); }
+tn_status tn_d_baddbmm(tn_decomp_ctx *c) { return blend(c, tn_b_product(c, tn_at_t(c, "batch1"), tn_at_t(c, "batch2"), "ik", "kj", "ij")); }
+tn_status tn_d_addmv(tn_decomp_ctx *c) { return blend(c, tn_b_product(c, tn_at_t(c, "mat"), tn_at_t(c, "vec"), "ik", "k", "i")); }
+tn_status tn_d_addr(tn_decomp_ctx *c) { return blend(c, tn_b_product(c, tn_at_t(c, "vec1"), tn_at_t(c, "vec2"), "i", "j", "ij")); }
 tn_status tn_d_addbmm(tn_decomp_ctx *c) {             /* summed over the batch too */
   tn_ref a = tn_b_up(c, tn_at_t(c, "batch1")), b = tn_b_up(c, tn_at_t(c, "batch2"));
   return blend(c, tn_b_contract(c, "lik,lkj->ij", a, b));
 }
-tn_status tn_d_mv(tn_decomp_ctx *c) { return tn_at_ret(c, 0, product(c, tn_at_t(c, "self"), tn_at_t(c, "vec"), "ik", "k", "i")); }
-tn_status tn_d_outer(tn_decomp_ctx *c) { return tn_at_ret(c, 0, product(c, tn_at_t(c, "self"), tn_at_t(c, "vec2"), "i", "j", "ij")); }
-tn_status tn_d_dot(tn_decomp_ctx *c) { return tn_at_ret(c, 0, product(c, tn_at_t(c, "self"), tn_at_t(c, "tensor"), "k", "k", "")); }
-tn_status tn_d_vdot(tn_decomp_ctx *c) { return tn_at_ret(c, 0, product(c, tn_at_t(c, "self"), tn_at_t(c, "other"), "k", "k", "")); }
+tn_status tn_d_mv(tn_decomp_ctx *c) { return tn_at_ret(c, 0, tn_b_product(c, tn_at_t(c, "self"), tn_at_t(c, "vec"), "ik", "k", "i")); }
+tn_status tn_d_outer(tn_decomp_ctx *c) { return tn_at_ret(c, 0, tn_b_product(c, tn_at_t(c, "self"), tn_at_t(c, "vec2"), "i", "j", "ij")); }
+tn_status tn_d_dot(tn_decomp_ctx *c) { return tn_at_ret(c, 0, tn_b_product(c, tn_at_t(c, "self"), tn_at_t(c, "tensor"), "k", "k", "")); }
+tn_status tn_d_vdot(tn_decomp_ctx *c) { return tn_at_ret(c, 0, tn_b_product(c, tn_at_t(c, "self"), tn_at_t(c, "other"), "k", "k", "")); }
 
 tn_status tn_d_matmul(tn_decomp_ctx *c) {
   tn_ref a = tn_at_t(c, "self"), b = tn_at_t(c, "other");
   int ra = tn_b_rank(c, a), rb = tn_b_rank(c, b);
   if (c->st == TN_OK && (ra == 0 || rb == 0)) return tn_at_unsup(c, "0-d operand");
   const char *lo = ra == 1 && rb == 1 ? "" : ra == 1 ? "j" : rb == 1 ? "i" : "ij";
-  return tn_at_ret(c, 0, product(c, a, b, ra == 1 ? "k" : "ik", rb == 1 ? "k" : "kj", lo));
+  return tn_at_ret(c, 0, tn_b_product(c, a, b, ra == 1 ? "k" : "ik", rb == 1 ? "k" : "kj", lo));
 }
 tn_status tn_d_linear(tn_decomp_ctx *c) {
   tn_ref x = tn_at_t(c, "input"), w = tn_at_t(c, "weight"), b = tn_at_opt(c, "bias");
   bool vec = c->st == TN_OK && tn_b_rank(c, w) == 1;
-  tn_ref y = product(c, x, w, "k", vec ? "k" : "jk", vec ? "" : "j");
+  tn_ref y = tn_b_product(c, x, w, "k", vec ? "k" : "jk", vec ? "" : "j");
   if (b.id) y = add(c, y, tn_b_cast(c, b, tn_b_dtype(c, y)));
   return tn_at_ret(c, 0, y);
 }
@@ -127,7 +127,7 @@ static void scores(tn_decomp_ctx *c, attn *a, bool mask_selects) {
       }
     }
   }
-  tn_ref y = product(c, a->q, a->k, "ik", "jk", "ij");
+  tn_ref y = tn_b_product(c, a->q, a->k, "ik", "jk", "ij");
   tn_dtype ct = tn_b_dtype(c, y);
   if (tn_at_val(c, "scale")) y = tn_b_muln(c, y, tn_at_f(c, "scale", 1));
   else if (tn_dim_is_const(width)) y = tn_b_muln(c, y, 1 / sqrt((double)width));
@@ -163,7 +163,7 @@ static tn_status attention(tn_decomp_ctx *c, bool weights) {
     }
     tn_at_ret(c, 1, tn_b_reshape(c, r, o->dim, o->rank));
   }
-  tn_ref y = product(c, p, a.v, "ik", "kj", "ij");
+  tn_ref y = tn_b_product(c, p, a.v, "ik", "kj", "ij");
   if (a.grouped) y = tn_b_reshape(c, y, a.out, a.rank);
   return tn_at_ret(c, 0, y);
 }
@@ -181,12 +181,12 @@ tn_status tn_d_sdpa_flash_backward(tn_decomp_ctx *c) { /* P = exp(S - lse); dS =
   tn_ref p = tn_b_1(c, TN_OP_EXP, tn_b_2(c, TN_OP_SUB, a.score, lse));
   if (a.masked) p = tn_b_sel(c, tn_b_1(c, TN_OP_ISINF, lse), tn_b_num(c, 0, ct), p);
   tn_ref delta = tn_b_reduce1(c, TN_C_SUM, mul(c, go, out), rank - 1, true);
-  tn_ref dp = product(c, go, a.v, "ik", "jk", "ij");
+  tn_ref dp = tn_b_product(c, go, a.v, "ik", "jk", "ij");
   tn_ref ds = mul(c, p, tn_b_2(c, TN_OP_SUB, dp, delta));
   tn_dim width = tn_b_dim(c, a.q, rank - 1);
   if (!tn_at_val(c, "scale") && !tn_dim_is_const(width)) return tn_at_unsup(c, "symbolic head width");
   ds = tn_b_muln(c, ds, tn_at_f(c, "scale", 1 / sqrt((double)width)));
-  tn_at_ret(c, 0, product(c, ds, a.k, "ij", "jk", "ik"));
-  tn_at_ret(c, 1, product(c, ds, a.q, "ij", "ik", "jk"));
-  return tn_at_ret(c, 2, product(c, p, go, "ij", "ik", "jk"));
+  tn_at_ret(c, 0, tn_b_product(c, ds, a.k, "ij", "jk", "ik"));
+  tn_at_ret(c, 1, tn_b_product(c, ds, a.q, "ij", "ik", "jk"));
+  return tn_at_ret(c, 2, tn_b_product(c, p, go, "ij", "ik", "jk"));
 }

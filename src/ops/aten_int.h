@@ -95,6 +95,8 @@ tn_ref tn_b_reduce1(tn_decomp_ctx *c, tn_combiner k, tn_ref a, int axis, bool ke
 tn_ref tn_b_mean(tn_decomp_ctx *c, tn_ref a, const int *axes, int n, bool keepdim);   /* in a's dtype */
 tn_ref tn_b_scan(tn_decomp_ctx *c, tn_combiner k, tn_ref a, int dim);
 tn_ref tn_b_contract(tn_decomp_ctx *c, const char *labels, tn_ref a, tn_ref b);
+/* Contract whose last dims carry labels la, lb and give lo; dims before them are batch dims, broadcast. f16/bf16 are widened to f32, and so is the result. */
+tn_ref tn_b_product(tn_decomp_ctx *c, tn_ref a, tn_ref b, const char *la, const char *lb, const char *lo);
 tn_ref tn_b_take(tn_decomp_ctx *c, tn_ref x, tn_ref idx, int dim);
 tn_ref tn_b_untake(tn_decomp_ctx *c, tn_ref g, tn_ref idx, int dim, tn_dim size);     /* take's gradient: g's pieces along dim (idx: 1-D) added into zeros of `size` there */
 tn_ref tn_b_window(tn_decomp_ctx *c, tn_combiner k, tn_ref x, int n, const int64_t *kernel, const int64_t *stride, const int64_t *pad_lo,
