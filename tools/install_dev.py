@@ -21,7 +21,7 @@ def main():
     package = home / "tenon"
     package.mkdir(parents=True, exist_ok=True)
     want = {p.name: p for p in (root / "python" / "tenon").glob("*") if p.suffix != ".c" and p.name != "__pycache__"}
-    want |= {p.name: p for p in build.glob("_native*.so")}
+    want |= {p.name: p for stem in ("_native", "_model") for p in build.glob(stem + "*.so")}
     for old in package.iterdir():
         if old.is_symlink() and want.get(old.name) != old.resolve():
             old.unlink()

@@ -1,13 +1,17 @@
-/* Compiling: from a captured graph to a program. Needs libtenon (LLVM inside). Stand-alone with status.h and run.h; C11 and C++. */
+/* Compiling: from a captured graph to a program. Needs libtenon (LLVM inside). Stand-alone with status.h, run.h and model.h; C11 and C++. */
 #ifndef TENON_COMPILE_H
 #define TENON_COMPILE_H
 #include <stddef.h>
 #include "tenon/status.h"
 #include "tenon/run.h"
+#include "tenon/model.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** Dims of one input of a model, by its name, in place of what the file says. -1: as the file says. */
+typedef struct tn_compile_shape { const char *input; int32_t rank; const int64_t *dim; } tn_compile_shape;
 
 typedef struct tn_compile_options {
   uint32_t struct_size;       /**< set by tn_compile_options_init */
@@ -18,6 +22,12 @@ typedef struct tn_compile_options {
   const char *dump_dir;       /**< NULL, or folder for every level as text (also TENON_DUMP) */
   int32_t fail_on_fallback;   /**< nonzero: any fallback is TN_E_UNSUPPORTED */
   int32_t allow_host_calls;   /**< nonzero: unknown ops become host calls; zero: they are TN_E_UNSUPPORTED naming op and node */
+  const char *targets;        /**< models: NULL or "native", else levels a package is for: "x86-64-v3,x86-64-v4,amx,aarch64" */
+  const tn_compile_shape *shape; /**< models: [n_shape] overridden input shapes */
+  uint32_t n_shape;
+  int32_t strict;             /**< models: a declared shape that contradicts the inferred one is an error everywhere, not only at outputs */
+  void (*progress)(void *user, const char *stage, uint32_t done, uint32_t of); /**< NULL, or called now and then from the calling thread */
+  void *progress_user;
 } tn_compile_options;
 TN_API void tn_compile_options_init(tn_compile_options *o);
 
@@ -28,7 +38,24 @@ typedef struct tn_compiled tn_compiled;   /**< result of a compile: program, rep
 TN_API tn_status tn_compile_fx(const char *json, size_t n, const tn_compile_options *o, tn_compiled **out);
 /** Compiles graph text (docs/ir.md) in the same way. */
 TN_API tn_status tn_compile_text(const char *text, size_t n, const tn_compile_options *o, tn_compiled **out);
-TN_API const tn_program *tn_compiled_program(const tn_compiled *c);     /**< NULL after a failure; lives as long as c */
+/** Compiles an ONNX model. folder: where external data of the model lie; NULL = external data are refused. `bytes` may go after the call.
+ *  Errors: TN_E_PARSE (no model, truncated, claims more than it holds), TN_E_VERIFY and TN_E_ARG (breaks a rule of ONNX), TN_E_UNSUPPORTED, TN_E_IO (external data);
+ *  the text names node and value. */
+TN_API tn_status tn_compile_onnx(const void *bytes, size_t n, const char *folder, const tn_compile_options *o, tn_compiled **out);
+/** The same from a file; its folder is where external data are looked for. */
+TN_API tn_status tn_compile_onnx_file(const char *path, const tn_compile_options *o, tn_compiled **out);
+/** Compiles an FX graph to a model: input i of the graph becomes a constant where constant[i].data is not NULL (its bytes are copied), the others are inputs of
+ *  the model, in order. n_constant: number of inputs of the graph. */
+TN_API tn_status tn_compile_fx_model(const char *json, size_t n, const tn_tensor *constant, uint32_t n_constant, const tn_compile_options *o, tn_compiled **out);
+/** The model of tn_compile_onnx and tn_compile_fx_model, retained for the caller; loads its kernels at the first call. NULL: none of the targets runs here, or
+ *  nothing was compiled, and tn_compiled_error says so. */
+TN_API tn_model *tn_compiled_model(tn_compiled *c);
+/** Writes a package (docs/package.md) with kernels for every target. TN_E_IO, TN_E_NOMEM, TN_E_ARG (nothing to save). */
+TN_API tn_status tn_compiled_save(tn_compiled *c, const char *path);
+/** The same into memory: *out is malloc'ed (tn_text_free). */
+TN_API tn_status tn_compiled_package(tn_compiled *c, char **out, size_t *out_n);
+/** NULL after a failure, and for models; lives as long as c. */
+TN_API const tn_program *tn_compiled_program(const tn_compiled *c);
 TN_API const char *tn_compiled_error(const tn_compiled *c);             /**< "" when fine */
 /** JSON report: {"nodes":[{name,target,where,fate,detail,gates:[..4]}], "stages":[{name,ms,nodes_in,nodes_out}], "kernels":[..], "plan":text,
  *  "host_calls":[{"target","node","args":{..}}]} ; owned by c. */

@@ -1,4 +1,4 @@
-"""Tenon for PyTorch: torch.compile(backend="tenon"), tenon.compile and tenon.explain.
+"""Tenon: torch.compile(backend="tenon"), tenon.compile and tenon.explain for PyTorch; tenon.load for ONNX models and packages.
 
 Importing this package does not import torch; its functions do when they are first used.
 """
@@ -6,7 +6,7 @@ Importing this package does not import torch; its functions do when they are fir
 import os as _os
 
 __version__ = "0.1.0"
-__all__ = ["CompileError", "compile", "config_table", "explain", "options"]
+__all__ = ["CompileError", "ModelError", "compile", "config_table", "explain", "export", "load", "options"]
 
 
 def _find_extension() -> None:
@@ -33,6 +33,13 @@ def explain(model, options=None):
     return explain_(model, options)
 
 
+def load(model, threads=0, **options):
+    """An ONNX model or a package, from a path or bytes, as something to call. See tenon.model.load."""
+    from tenon.model import load as load_
+
+    return load_(model, threads, **options)
+
+
 def config_table() -> dict[str, tuple[str, str]]:
     """Options that torch.compile and tenon.compile take: name -> (type, meaning)."""
     from tenon.options import TABLE
@@ -45,6 +52,10 @@ def __getattr__(name):
         from tenon._native import CompileError
 
         return CompileError
+    if name == "ModelError":
+        from tenon._model import ModelError
+
+        return ModelError
     if name == "options":
         return config_table()
     raise AttributeError(f"module 'tenon' has no attribute '{name}'")

@@ -19,7 +19,7 @@ void tn_compile_options_init(tn_compile_options *o) {
   o->struct_size = sizeof *o;
 }
 
-static void stage(tn_compiled *c, int i, uint32_t n_in, uint32_t n_out, uint64_t ns, bool skipped) {
+void tn_compiled_stage(tn_compiled *c, int i, uint32_t n_in, uint32_t n_out, uint64_t ns, bool skipped) {
   c->stage[i] = (tn_stage){stage_name[i], n_in, n_out, ns, skipped};
   if (skipped)
     tn_log("stages", "stage %d %-9s skipped", i + 1, stage_name[i]);
@@ -68,17 +68,66 @@ static tn_status check_fallbacks(tn_compiled *c, const tn_compile_options *o) {
   return TN_OK;
 }
 
-static tn_status pipeline(tn_compiled *c, const char *text, size_t n, bool json, const tn_compile_options *o) {
-  uint64_t t0 = tn_now_ns(), t1;
+tn_status tn_compiled_setup(tn_compiled *c, const tn_compile_options *o) {
+  if (o->struct_size != sizeof *o)
+    return tn_fail(&c->diag, TN_E_ARG, "tn_compile_options of %u bytes, wanted %zu: call tn_compile_options_init", o->struct_size, sizeof *o);
   c->dump = o->dump_dir && *o->dump_dir ? o->dump_dir : tn_env_get(TN_ENV_DUMP);
   if (c->dump && *c->dump) { /* one folder per compile of this process, in order */
     static int next;
     c->dump = tn_arena_printf(&c->keep, "%s/graph%02d", c->dump, __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED));
   }
   c->profile = o->profile && *o->profile ? tn_arena_strdup(&c->keep, o->profile) : tn_env_get(TN_ENV_PROFILE);
-  const tn_profile *prof = tn_profile_find(c->profile);
-  if (!prof) return tn_fail(&c->diag, TN_E_ARG, "option profile: '%s' is no profile; known: default, dvm", c->profile);
-  TN_TRY(target_of(c, o));
+  c->prof = tn_profile_find(c->profile);
+  if (!c->prof) return tn_fail(&c->diag, TN_E_ARG, "option profile: '%s' is no profile; known: default, dvm", c->profile);
+  return target_of(c, o);
+}
+
+tn_status tn_compiled_passes(tn_compiled *c, tn_graph *g, const tn_target *t, const char *list) {
+  tn_arena scratch;
+  tn_arena_init(&scratch);
+  tn_pass_ctx pc = {.d = &c->diag,
+                    .scratch = &scratch,
+                    .profile = c->prof,
+                    .target = t,
+                    .allow_host_calls = true,
+                    .verify = !strcmp(tn_env_get(TN_ENV_CHECK), "1"),
+                    .after = after_pass,
+                    .user = c};
+  tn_status s = tn_passes_run(&pc, g, list && *list ? list : "default");
+  tn_arena_deinit(&scratch);
+  return s;
+}
+
+tn_status tn_compiled_codegen(tn_compiled *c, const tn_target *t, const tn_compile_options *o, tn_arena *keep, tn_object **out) {
+  int threads = o->threads;
+  if (threads <= 0) threads = atoi(tn_env_get(TN_ENV_COMPILE_THREADS));
+  if (threads <= 0) threads = tn_device_cores();
+  uint32_t n = c->pool.n_kernel;
+  tn_str *ir = NULL;
+  *out = TN_NEW(&c->keep, tn_object, n + 1);
+  if (c->dump && *c->dump && n) ir = TN_NEW(&c->keep, tn_str, n);
+  if (!*out || (c->dump && *c->dump && n && !ir)) return tn_fail(&c->diag, TN_E_NOMEM, "%u kernels", n);
+  for (uint32_t i = 0; ir && i < n; i++) tn_str_init(&ir[i]);
+  tn_status s = tn_objects(&c->diag, &c->pool, t, threads, o, keep, *out, ir);
+  for (uint32_t i = 0; ir && i < n; i++) {
+    char name[160];
+    snprintf(name, sizeof name, "%s.ll", c->pool.kernel[i].def->name);
+    if (ir[i].s && !ir[i].oom) tn_dump(c, name, ir[i].s, ir[i].n);
+    tn_str_deinit(&ir[i]);
+  }
+  return s;
+}
+
+void tn_compiled_attach(const tn_object *object, const tn_lowered *low) {
+  for (uint32_t i = 0; i < low->plan->n_kernel; i++) {
+    low->plan->kernel[i].object = object[low->kernel[i]].p;
+    low->plan->kernel[i].object_bytes = object[low->kernel[i]].n;
+  }
+}
+
+static tn_status pipeline(tn_compiled *c, const char *text, size_t n, bool json, const tn_compile_options *o) {
+  uint64_t t0 = tn_now_ns(), t1;
+  TN_TRY(tn_compiled_setup(c, o));
   /* 1 */
   TN_TRY(json ? tn_fx_import(&c->diag, &c->keep, c->dims, text, n, &c->graph)
               : tn_graph_parse(&c->diag, &c->keep, c->dims, text, n, &c->graph));
@@ -86,76 +135,44 @@ static tn_status pipeline(tn_compiled *c, const char *text, size_t n, bool json,
   uint32_t captured = c->graph->n_nodes - 1;
   tn_dump_graph(c, "capture.tn", c->graph);
   t1 = tn_now_ns();
-  stage(c, 0, captured, captured, t1 - t0, false);
+  tn_compiled_stage(c, 0, captured, captured, t1 - t0, false);
   /* 2, 3, 4 */
-  tn_arena scratch;
-  tn_arena_init(&scratch);
-  bool verify = !strcmp(tn_env_get(TN_ENV_CHECK), "1");
-  tn_pass_ctx pc = {.d = &c->diag,
-                    .scratch = &scratch,
-                    .profile = prof,
-                    .target = &c->target,
-                    .allow_host_calls = true,
-                    .verify = verify,
-                    .after = after_pass,
-                    .user = c};
-  tn_status s = tn_passes_run(&pc, c->graph, o->passes && *o->passes ? o->passes : "default");
-  tn_arena_deinit(&scratch);
-  TN_TRY(s);
+  TN_TRY(tn_compiled_passes(c, c->graph, &c->target, o->passes));
   t0 = tn_now_ns();
-  stage(c, 1, captured, c->decomposed_nodes, c->decompose_ns, false);
-  stage(c, 2, c->decomposed_nodes, c->decomposed_nodes, 0, true);
-  stage(c, 3, c->decomposed_nodes, c->graph->n_nodes - 1, t0 - t1 - c->decompose_ns, false);
+  tn_compiled_stage(c, 1, captured, c->decomposed_nodes, c->decompose_ns, false);
+  tn_compiled_stage(c, 2, c->decomposed_nodes, c->decomposed_nodes, 0, true);
+  tn_compiled_stage(c, 3, c->decomposed_nodes, c->graph->n_nodes - 1, t0 - t1 - c->decompose_ns, false);
   TN_TRY(check_fallbacks(c, o));
   /* 5 */
-  tn_lower_options lo = {.target = &c->target, .threads = (int)c->target.cores};
+  tn_lower_options lo = {.target = &c->target, .threads = (int)c->target.cores, .pool = &c->pool};
   TN_TRY(tn_lower(&c->diag, &c->keep, c->graph, &lo, &c->low));
   t1 = tn_now_ns();
-  stage(c, 4, c->graph->n_nodes - 1, c->low.plan->n_step, t1 - t0, false);
+  tn_compiled_stage(c, 4, c->graph->n_nodes - 1, c->low.plan->n_step, t1 - t0, false);
   tn_dump_graph(c, "lowered.tn", c->graph);
   tn_dump_kernels(c);
   t1 = tn_now_ns();
   /* 6 */
-  int threads = o->threads;
-  if (threads <= 0) threads = atoi(tn_env_get(TN_ENV_COMPILE_THREADS));
-  if (threads <= 0) threads = tn_device_cores();
-  tn_str *ir = NULL;
-  if (c->dump && *c->dump && c->low.n_kernel) {
-    ir = TN_NEW(&c->keep, tn_str, c->low.n_kernel);
-    if (!ir) s = tn_fail(&c->diag, TN_E_NOMEM, "dump of LLVM text");
-    for (uint32_t i = 0; ir && i < c->low.n_kernel; i++) tn_str_init(&ir[i]);
-  }
-  if (s == TN_OK) s = tn_objects(c, threads, ir);
-  for (uint32_t i = 0; ir && i < c->low.n_kernel; i++) {
-    char name[160];
-    snprintf(name, sizeof name, "%s.ll", c->low.kernel[i].def->name);
-    if (ir[i].s && !ir[i].oom) tn_dump(c, name, ir[i].s, ir[i].n);
-    tn_str_deinit(&ir[i]);
-  }
-  if (s == TN_OK && c->dump && *c->dump) {
-    tn_str ps;
-    tn_str_init(&ps);
-    tn_plan_print(c->low.plan, &ps);
-    if (!ps.oom) tn_dump(c, "plan.tnplan", ps.s, ps.n);
-    tn_str_deinit(&ps);
-  }
+  tn_object *object;
+  tn_status s = tn_compiled_codegen(c, &c->target, o, c->low.plan->arena, &object);
   if (s != TN_OK) {
     tn_plan_destroy(c->low.plan);
     c->low.plan = NULL;
     return s;
   }
+  tn_compiled_attach(object, &c->low);
+  tn_dump_plan(c, c->low.plan);
   t0 = tn_now_ns();
-  stage(c, 5, c->low.n_kernel, c->low.n_kernel, t0 - t1, false);
+  tn_compiled_stage(c, 5, c->pool.n_kernel, c->pool.n_kernel, t0 - t1, false);
   /* 7 */
   tn_plan *plan = c->low.plan;
   c->low.plan = NULL;
   TN_TRY(tn_program_create(&c->diag, plan, &c->program));
   c->plan = tn_program_plan(c->program);
-  stage(c, 6, c->plan->n_step, c->plan->n_step, tn_now_ns() - t0, false);
+  tn_compiled_stage(c, 6, c->plan->n_step, c->plan->n_step, tn_now_ns() - t0, false);
   return TN_OK;
 }
 
-static tn_status compile(const char *text, size_t n, bool json, const tn_compile_options *o, tn_compiled **out) {
+tn_status tn_compiled_create(tn_compiled **out) {
   *out = NULL;
   tn_compiled *c = tn_calloc(1, sizeof *c);
   if (!c) return TN_E_NOMEM;
@@ -165,18 +182,20 @@ static tn_status compile(const char *text, size_t n, bool json, const tn_compile
     tn_free(c);
     return TN_E_NOMEM;
   }
+  *out = c;
+  return TN_OK;
+}
+
+tn_status tn_compiled_end(tn_compiled *c, tn_status s) {
+  if (s != TN_OK && !c->diag.text[0]) snprintf(c->diag.text, sizeof c->diag.text, "%s", s == TN_E_NOMEM ? "out of memory" : tn_status_name(s));
+  return s;
+}
+
+static tn_status compile(const char *text, size_t n, bool json, const tn_compile_options *o, tn_compiled **out) {
   tn_compile_options def;
   tn_compile_options_init(&def);
-  if (o && o->struct_size != sizeof *o) {
-    *out = c;
-    return tn_fail(&c->diag, TN_E_ARG, "tn_compile_options of %u bytes, wanted %zu: call tn_compile_options_init", o->struct_size,
-                   sizeof *o);
-  }
-  tn_status s = pipeline(c, text, n, json, o ? o : &def);
-  if (s != TN_OK && !c->diag.text[0])
-    snprintf(c->diag.text, sizeof c->diag.text, "%s", s == TN_E_NOMEM ? "out of memory" : tn_status_name(s));
-  *out = c;
-  return s;
+  TN_TRY(tn_compiled_create(out));
+  return tn_compiled_end(*out, pipeline(*out, text, n, json, o ? o : &def));
 }
 
 tn_status tn_compile_fx(const char *json, size_t n, const tn_compile_options *o, tn_compiled **out) {
@@ -197,6 +216,8 @@ const char *tn_compiled_report(const tn_compiled *cc) {
 void tn_compiled_destroy(tn_compiled *c) {
   if (!c) return;
   if (c->program) tn_program_destroy(c->program);
+  tn_compiled_free_sets(c);
+  tn_kernel_pool_deinit(&c->pool);
   free(c->report);
   tn_dims_destroy(c->dims);
   tn_arena_deinit(&c->keep);

@@ -23,10 +23,19 @@ void tn_dump_graph(tn_compiled *c, const char *name, const tn_graph *g) {
   tn_str_deinit(&s);
 }
 
+void tn_dump_plan(tn_compiled *c, const tn_plan *p) {
+  if (!c->dump || !*c->dump) return;
+  tn_str s;
+  tn_str_init(&s);
+  tn_plan_print(p, &s);
+  if (!s.oom) tn_dump(c, "plan.tnplan", s.s, s.n);
+  tn_str_deinit(&s);
+}
+
 void tn_dump_kernels(tn_compiled *c) {
   if (!c->dump || !*c->dump) return;
-  for (uint32_t i = 0; i < c->low.n_kernel; i++) {
-    const tn_lowered_kernel *k = &c->low.kernel[i];
+  for (uint32_t i = 0; i < c->pool.n_kernel; i++) {
+    const tn_lowered_kernel *k = &c->pool.kernel[i];
     char name[160];
     tn_str s;
     tn_str_init(&s);

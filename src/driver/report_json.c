@@ -68,8 +68,8 @@ char *tn_report_json(tn_compiled *c) {
                                         (int)s->n_in, "nodes_out", (int)s->n_out, "skipped", s->skipped));
   }
   json_object_set_new(r, "stages", st);
-  for (uint32_t i = 0; i < c->low.n_kernel; i++) {
-    const tn_lowered_kernel *k = &c->low.kernel[i];
+  for (uint32_t i = 0; i < c->pool.n_kernel; i++) {
+    const tn_lowered_kernel *k = &c->pool.kernel[i];
     tn_str s;
     tn_str_init(&s);
     tn_ksched_print(k->sched, k->def, &s);

@@ -154,10 +154,8 @@ static tn_status new_place(tn_pb *b, uint32_t node, uint32_t value) {
   if (b->loc[value].set) return TN_OK;
   tn_lview v;
   stored(b, node, value, &v);
-  bool frozen = b->frozen[node] && made(&b->g->node[node]);
-  uint32_t buf = tn_pb_buf(b, frozen ? TN_PB_PACKED : TN_PB_ARENA, view_bytes(b, &v));
+  uint32_t buf = tn_pb_buf(b, TN_PB_ARENA, view_bytes(b, &v));
   if (buf == UINT32_MAX) return no_buf(b, view_bytes(b, &v), "a value");
-  if (frozen) TN_TRY(tn_pb_sources(b, node, buf));
   place(b, value, buf, &v);
   return TN_OK;
 }
@@ -345,7 +343,7 @@ static tn_status concat(tn_pb *b, uint32_t node) { /* copies the pieces that cou
     uint32_t src, dst = tn_pb_view(b, whole.buf, &v, "piece");
     TN_TRY(tn_pb_view_of(b, n->in[k], &src));
     if (dst == UINT32_MAX) return tn_fail(b->d, TN_E_NOMEM, "concat");
-    TN_TRY(tn_pb_copy(b, src, dst, b->p->buf[whole.buf].kind == TN_PB_PACKED));
+    TN_TRY(tn_pb_copy(b, src, dst, false));
   }
   return TN_OK;
 }
@@ -433,11 +431,7 @@ static tn_status constant(tn_pb *b, uint32_t node) {
   const tn_node *n = &b->g->node[node];
   uint32_t buf = tn_pb_buf(b, TN_PB_CONST, (tn_dim)n->data->bytes);
   if (buf == UINT32_MAX) return tn_fail(b->d, TN_E_NOMEM, "constant");
-  char *raw = tn_arena_alloc(b->p->arena, n->data->bytes + 64);
-  if (!raw) return tn_fail(b->d, TN_E_NOMEM, "constant of %zu bytes", n->data->bytes);
-  char *al = (char *)(((uintptr_t)raw + 63) & ~(uintptr_t)63);
-  if (n->data->bytes) memcpy(al, n->data->p, n->data->bytes);
-  b->p->buf[buf].data = al;
+  b->p->buf[buf].data = n->data->p; /* for packing; sweep() gives it its place when steps still read it then */
   tn_lview v;
   tn_lview_dense(b->dims, &b->g->value[n->out].type, &v);
   place(b, n->out, buf, &v);
@@ -450,8 +444,6 @@ static tn_status node(tn_pb *b, uint32_t i) {
     case TN_OP_INPUT: return TN_OK;
     case TN_OP_CONST: return constant(b, i);
     case TN_OP_FUSED:
-      for (uint32_t k = 0; k < n->n_out; k++)   /* a result that the caller gets is made in every call, and so are its siblings */
-        if (b->loc[n->out + k].set && b->p->buf[b->loc[n->out + k].buf].kind != TN_PB_PACKED) b->frozen[i] = false;
       for (uint32_t k = 0; k < n->n_out; k++) TN_TRY(new_place(b, i, n->out + k));
       return tn_pb_kernel(b, i);
     case TN_OP_CONCAT: return concat(b, i);
@@ -513,6 +505,54 @@ static tn_status finish(tn_pb *b) {
   return TN_OK;
 }
 
+static bool packed_here(const tn_pb *b, uint32_t buf) {
+  for (uint32_t i = 0; i < b->n_packed; i++)
+    if (b->packed[i].buf == buf) return true;
+  return false;
+}
+
+/* Constants that only packing read are dropped, with views of them; the others get an aligned place that lives as long as the plan. */
+static tn_status sweep(tn_pb *b) {
+  tn_plan *p = b->p;
+  bool *live = TN_NEW(b->a, bool, p->n_view + 1);
+  uint32_t *vnew = TN_NEW(b->a, uint32_t, p->n_view + 1), *bnew = TN_NEW(b->a, uint32_t, p->n_buf + 1), nb = 0, nv = 0;
+  bool *kept = TN_NEW(b->a, bool, p->n_buf + 1);
+  if (!live || !vnew || !bnew || !kept) return tn_fail(b->d, TN_E_NOMEM, "constants");
+  for (uint32_t i = 0; i < p->n_step; i++)
+    for (uint32_t k = 0; k < p->step[i].n_arg; k++) live[p->step[i].arg[k]] = true;
+  for (uint32_t i = 0; i < p->n_out; i++)
+    if (!p->out[i].is_none && !p->out[i].is_dim) live[p->out[i].view] = true;
+  for (uint32_t i = 0; i < p->n_view; i++) kept[p->view[i].buf] |= live[i];
+  for (uint32_t i = 0; i < p->n_buf; i++) {
+    tn_pbuf f = p->buf[i];
+    if (f.kind == TN_PB_CONST && !kept[i]) continue;
+    kept[i] = true;
+    bool mine = f.kind != TN_PB_CONST || packed_here(b, i);
+    if (!mine && b->o->keep) f.data = b->o->keep(b->o->user, f.data, (size_t)f.bytes);
+    if (!mine && !b->o->keep) {
+      void *own = tn_plan_data(p, (size_t)f.bytes);
+      if (own && f.bytes) memcpy(own, f.data, (size_t)f.bytes);
+      f.data = own;
+    }
+    if (f.kind == TN_PB_CONST && !f.data) return tn_fail(b->d, TN_E_NOMEM, "constant of %lld bytes", (long long)f.bytes);
+    bnew[i] = nb;
+    p->buf[nb++] = f;
+  }
+  for (uint32_t i = 0; i < p->n_view; i++) {
+    if (!kept[p->view[i].buf]) continue;
+    vnew[i] = nv;
+    p->view[nv] = p->view[i];
+    p->view[nv++].buf = bnew[p->view[i].buf];
+  }
+  p->n_buf = nb;
+  p->n_view = nv;
+  for (uint32_t i = 0; i < p->n_step; i++)
+    for (uint32_t k = 0; k < p->step[i].n_arg; k++) p->step[i].arg[k] = vnew[p->step[i].arg[k]];
+  for (uint32_t i = 0; i < p->n_out; i++)
+    if (!p->out[i].is_none && !p->out[i].is_dim) p->out[i].view = vnew[p->out[i].view];
+  return TN_OK;
+}
+
 /* Only symbols that this graph's inputs define belong to the plan; expressions are renumbered. A plan that needs another one is an error. */
 static tn_status trim_symbols(tn_pb *b) {
   tn_plan *p = b->p;
@@ -538,6 +578,34 @@ static tn_status trim_symbols(tn_pb *b) {
   return TN_OK;
 }
 
+/* What was taken for granted while building, where the plan knows all symbols of it. */
+static tn_status assumptions(tn_pb *b) {
+  tn_plan *p = b->p;
+  uint32_t n = tn_dims_n_assumed(b->dims), n_sym = tn_dims_n_syms(b->dims);
+  bool *used = TN_NEW(b->a, bool, n_sym + 1);
+  p->assume = TN_NEW(p->arena, tn_passume, n + 1);
+  if (!used || !p->assume) return tn_fail(b->d, TN_E_NOMEM, "assumptions");
+  for (uint32_t i = 0; i < n; i++) {
+    tn_dim x, y;
+    const char *where;
+    bool known = true;
+    tn_dims_get_assumed(b->dims, i, &x, &y, &where);
+    memset(used, 0, n_sym);
+    tn_dim_mark_syms(b->dims, x, used);
+    tn_dim_mark_syms(b->dims, y, used);
+    for (uint32_t k = 0; k < n_sym; k++) known &= !used[k] || p->sym[k].input >= 0;
+    if (!known) continue;
+    tn_passume *s = &p->assume[p->n_assume++];
+    TN_TRY(tn_plan_dim(b->d, p, b->dims, x, &s->a));
+    TN_TRY(tn_plan_dim(b->d, p, b->dims, y, &s->b));
+    s->where = where ? tn_arena_strdup(p->arena, where) : NULL;
+    if (where && !s->where) return tn_fail(b->d, TN_E_NOMEM, "assumptions");
+  }
+  return TN_OK;
+}
+
+void tn_kernel_pool_deinit(tn_kernel_pool *p) { tn_map_deinit(&p->keys); }
+
 tn_status tn_lower(tn_diag *d, tn_arena *arena, tn_graph *g, const tn_lower_options *o, tn_lowered *out) {
   memset(out, 0, sizeof *out);
   tn_pb *b = TN_NEW(arena, tn_pb, 1);
@@ -545,13 +613,13 @@ tn_status tn_lower(tn_diag *d, tn_arena *arena, tn_graph *g, const tn_lower_opti
   *b = (tn_pb){.d = d, .a = arena, .g = g, .dims = g->dims, .o = o, .out = out};
   TN_TRY(tn_plan_create(g->name, &b->p));
   out->plan = b->p;
-  tn_map_init(&b->keys);
+  b->pool = o->pool ? o->pool : &out->pool;
+  tn_map_init(&b->of_pool);
   b->loc = TN_NEW(arena, tn_loc, g->n_values + 1);
   b->n_loc = g->n_values;
   b->uses = tn_graph_uses(arena, g);
   tn_status s = b->loc && b->uses ? TN_OK : tn_fail(d, TN_E_NOMEM, "lowering");
   if (s == TN_OK) s = inputs(b);
-  if (s == TN_OK) s = tn_pb_freeze(b);
   if (s == TN_OK) s = outputs_first(b);
   if (s == TN_OK) s = concats_first(b);
   uint32_t n = g->n_nodes;
@@ -561,10 +629,13 @@ tn_status tn_lower(tn_diag *d, tn_arena *arena, tn_graph *g, const tn_lower_opti
       tn_diag_while(d, s, "lowering node %u (%s)", i, g->node[i].prov ? g->prov[g->node[i].prov].name : tn_op_name(g->node[i].op));
   }
   if (s == TN_OK) s = finish(b);
+  if (s == TN_OK) s = sweep(b);
+  if (s == TN_OK) s = assumptions(b);
   if (s == TN_OK) s = trim_symbols(b);
-  tn_map_deinit(&b->keys);
+  tn_map_deinit(&b->of_pool);
   if (s != TN_OK) {
     tn_plan_destroy(b->p);
+    tn_kernel_pool_deinit(&out->pool);
     memset(out, 0, sizeof *out);
   }
   return s;

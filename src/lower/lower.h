@@ -11,23 +11,36 @@
 #include "plan/plan.h"
 #include "target/target.h"
 
-typedef struct tn_lower_options {
-  const tn_target *target;
-  int threads; /* blocks are cut for this many workers; any count works */
-} tn_lower_options;
-
-/* One generated kernel of a plan: the three forms, for dumps and codegen. plan->kernel[i] belongs to kernel[i]; objects are filled in by
- * the driver. */
+/* One generated kernel: the three forms, for dumps and codegen. Objects are filled in by the driver. */
 typedef struct tn_lowered_kernel {
   tn_kdef *def;
   tn_ksched *sched;
   tn_nest *nest;
   uint32_t uses;
 } tn_lowered_kernel;
+
+/* Kernels of all plans of one module: equal ones are one, names are unique. Zeroed at the start; everything in it lives in the arena that tn_lower is given,
+ * which must be the same each time. */
+typedef struct tn_kernel_pool {
+  tn_map keys; /* definition + schedule text -> kernel */
+  tn_lowered_kernel *kernel;
+  uint32_t n_kernel, cap_kernel;
+} tn_kernel_pool;
+void tn_kernel_pool_deinit(tn_kernel_pool *p);
+
+typedef struct tn_lower_options {
+  const tn_target *target;
+  int threads;          /* blocks are cut for this many workers; any count works */
+  tn_kernel_pool *pool; /* shared by plans, or NULL */
+  /* Where constants of plans lie: the 64-byte aligned place of `p`, which stays as long as the plan; NULL = out of memory. Without it they are copied into the
+   * plan. */
+  const void *(*keep)(void *user, const void *p, size_t bytes);
+  void *user;
+} tn_lower_options;
 typedef struct tn_lowered {
   tn_plan *plan;
-  tn_lowered_kernel *kernel;
-  uint32_t n_kernel;
+  uint32_t *kernel; /* [plan->n_kernel] number in the pool of each kernel of the plan */
+  tn_kernel_pool pool; /* when the options name none: to be deinited */
   uint32_t *host_node;
   uint32_t n_host; /* graph nodes behind host calls, by call number */
 } tn_lowered;

@@ -1,5 +1,5 @@
-/* lower_kernel.c: one FUSED node becomes a launch: definition, schedule, nest; equal kernels are made once; weights a schedule wants packed
- * get a PACKED buffer and copies that run when the weight changes. */
+/* lower_kernel.c: one FUSED node becomes a launch: definition, schedule, nest; equal kernels are made once, over all plans of a module. Weights a schedule wants
+ * packed: parameters get a PACKED buffer and copies that run when the parameter changes, constants are packed here. */
 #include <stdio.h>
 #include <string.h>
 #include "lower/lower_plan.h"
@@ -19,7 +19,7 @@ static const char *kernel_name(tn_pb *b, const tn_node *fn) {
     last = tn_op_name(m->op);
     n += snprintf(buf + n, sizeof buf - (size_t)n, "_%s", last);
   }
-  snprintf(buf + n, sizeof buf - (size_t)n, "_%u", b->name_no++);
+  snprintf(buf + n, sizeof buf - (size_t)n, "_%u", b->pool->n_kernel);
   return tn_arena_strdup(b->a, buf);
 }
 
@@ -55,6 +55,51 @@ static const tn_kloop *pack_loop(const tn_kdef *k, tn_kan *an, const tn_ksched *
     if (l->n_red && l->v_axis >= 0 && !l->v_red && (deps >> l->v_axis & 1) && loop_reads(k, l, *x, seen)) return l;
   }
   return NULL;
+}
+
+/* A strided copy of constants, done now. Both views have the same constant dims. */
+static tn_status pack_now(tn_pb *b, const tn_lview *sv, const char *src, const tn_lview *dv, char *dst) {
+  int64_t at[TN_MAX_RANK] = {0}, dim[TN_MAX_RANK], ss[TN_MAX_RANK], ds[TN_MAX_RANK], so, dof;
+  uint32_t r = sv->rank;
+  size_t size = tn_dtype_size(sv->dtype);
+  bool ok = tn_dim_as_int(b->dims, sv->offset, &so) && tn_dim_as_int(b->dims, dv->offset, &dof);
+  for (uint32_t i = 0; i < r; i++) {
+    ok &= tn_dim_as_int(b->dims, sv->dim[i], &dim[i]) && tn_dim_as_int(b->dims, sv->stride[i], &ss[i]) && tn_dim_as_int(b->dims, dv->stride[i], &ds[i]);
+    if (ok && dim[i] == 0) return TN_OK;
+  }
+  if (!ok || r == 0) return tn_fail(b->d, TN_E_INTERNAL, "a constant is packed by a size that is not constant");
+  src += so * (int64_t)size;
+  dst += dof * (int64_t)size;
+  for (;;) {
+    int64_t n = dim[r - 1], x = ss[r - 1] * (int64_t)size, y = ds[r - 1] * (int64_t)size;
+    switch (size) {
+      case 1: for (int64_t i = 0; i < n; i++) dst[i * y] = src[i * x]; break;
+      case 2: for (int64_t i = 0; i < n; i++) memcpy(dst + i * y, src + i * x, 2); break;
+      case 4: for (int64_t i = 0; i < n; i++) memcpy(dst + i * y, src + i * x, 4); break;
+      default: for (int64_t i = 0; i < n; i++) memcpy(dst + i * y, src + i * x, 8); break;
+    }
+    uint32_t k = r - 1;
+    while (k-- > 0) {
+      src += ss[k] * (int64_t)size;
+      dst += ds[k] * (int64_t)size;
+      if (++at[k] < dim[k]) break;
+      src -= ss[k] * dim[k] * (int64_t)size;
+      dst -= ds[k] * dim[k] * (int64_t)size;
+      at[k] = 0;
+    }
+    if (k == UINT32_MAX) return TN_OK;
+  }
+}
+
+/* Memory of packed constants: of the plan, found again like any other constant. */
+static tn_status packed_const(tn_pb *b, tn_dim bytes, uint32_t *out_buf, char **out) {
+  int64_t n;
+  if (!tn_dim_as_int(b->dims, bytes, &n)) return tn_fail(b->d, TN_E_INTERNAL, "a packed constant has no constant size");
+  *out_buf = tn_pb_buf(b, TN_PB_CONST, n);
+  *out = tn_plan_data(b->p, (size_t)n);
+  if (*out_buf == UINT32_MAX || !*out) return tn_fail(b->d, TN_E_NOMEM, "packed constant of %lld bytes", (long long)n);
+  b->p->buf[*out_buf].data = *out;
+  return TN_OK;
 }
 
 /* Packed layout (must agree with packed_lin in nest_build.c): [outer axes][panel][reduction axes in loop order][T lanes]. */
@@ -108,8 +153,6 @@ static tn_status pack(tn_pb *b, const tn_kdef *k, const tn_ksched *s, uint32_t p
   /* one packed copy per source view and layout */
   tn_str key;
   tn_str_init(&key);
-  uint32_t sview;
-  TN_TRY(tn_pb_view_of(b, src, &sview));
   tn_loc *sl = &b->loc[src.id];
   tn_str_add(&key, "%u %lld", sl->buf, (long long)sl->v.offset);
   for (uint32_t i = 0; i < r; i++) tn_str_add(&key, " %lld/%lld/%lld", (long long)dim[i], (long long)ss[i], (long long)dd[i]);
@@ -121,10 +164,15 @@ static tn_status pack(tn_pb *b, const tn_kdef *k, const tn_ksched *s, uint32_t p
     }
   const char *kept = key.s ? tn_arena_strdup(b->a, key.s) : NULL;
   tn_str_deinit(&key);
-  uint32_t buf = tn_pb_buf(b, TN_PB_PACKED, tn_dim_mul(ds, run, (tn_dim)tn_dtype_size(sv.dtype)));
+  tn_dim bytes = tn_dim_mul(ds, run, (tn_dim)tn_dtype_size(sv.dtype));
+  bool now = b->p->buf[sl->buf].kind == TN_PB_CONST;
+  char *data = NULL;
+  uint32_t buf;
+  if (now) TN_TRY(packed_const(b, bytes, &buf, &data));
+  else buf = tn_pb_buf(b, TN_PB_PACKED, bytes);
   if (!kept || buf == UINT32_MAX || !TN_PUSH_ROOM(b->a, b->packed, b->n_packed, b->cap_packed))
     return tn_fail(b->d, TN_E_NOMEM, "packed weight");
-  TN_TRY(tn_pb_sources(b, b->g->value[src.id].node, buf));
+  if (!now) b->p->buf[buf].source = b->p->buf[sl->buf].index;
   for (int part = 0; part < 2; part++) { /* whole panels, then the last, narrower one */
     if (part == 0 && N / T == 0) continue;
     if (part == 1 && N % T == 0) continue;
@@ -142,6 +190,10 @@ static tn_status pack(tn_pb *b, const tn_kdef *k, const tn_ksched *s, uint32_t p
     if (part == 1) {
       sv.offset = tn_dim_add(ds, sv.offset, tn_dim_mul(ds, N / T, tn_dim_mul(ds, T, l->coef[L->v_axis])));
       dv.offset = tn_dim_mul(ds, N / T, panel);
+    }
+    if (now) {
+      TN_TRY(pack_now(b, &sv, b->p->buf[sl->buf].data, &dv, data));
+      continue;
     }
     uint32_t a = tn_pb_view(b, sl->buf, &sv, k->param[p].name), c = tn_pb_view(b, buf, &dv, "packed");
     if (a == UINT32_MAX || c == UINT32_MAX) return tn_fail(b->d, TN_E_NOMEM, "packed weight");
@@ -179,11 +231,11 @@ tn_status tn_pb_kernel(tn_pb *b, uint32_t fused_node) {
     if (!l->set) return tn_fail(b->d, TN_E_INTERNAL, "operand %u of %s has no place", i, name);
     in[i] = l->v;
     const tn_pbuf *pb = &b->p->buf[l->buf];
+    frozen[i] = pb->kind == TN_PB_CONST;
     if (pb->kind == TN_PB_INPUT) {
       const tn_node *src = &b->g->node[b->g->value[b->g->input[pb->index].id].node];
       frozen[i] = (src->input->origin == TN_ORIGIN_PARAM || src->input->origin == TN_ORIGIN_BUFFER) && !src->input->mutated;
     }
-    frozen[i] |= pb->kind == TN_PB_PACKED;
   }
   for (uint32_t i = 0; i < n_out; i++) {
     tn_loc *l = &b->loc[fn->out + i];
@@ -205,20 +257,26 @@ tn_status tn_pb_kernel(tn_pb *b, uint32_t fused_node) {
   tn_nest_info info;
   tn_nest *nest;
   k->name = name;
-  bool known = tn_map_get_str(&b->keys, kept, &id);
+  uint32_t shared;
+  bool known = tn_map_get_str(&b->pool->keys, kept, &shared);
   TN_TRY_WHILE(b->d, tn_nest_build(b->d, b->a, k, s, b->o->target, &nest, &info), "loops of %s", name);
   if (!known) {
-    if (!TN_PUSH_ROOM(b->p->arena, b->p->kernel, b->p->n_kernel, b->cap_kernel) ||
-        !TN_PUSH_ROOM(b->a, b->out->kernel, b->out->n_kernel, b->cap_out_kernel))
+    if (!TN_PUSH_ROOM(b->a, b->pool->kernel, b->pool->n_kernel, b->pool->cap_kernel)) return tn_fail(b->d, TN_E_NOMEM, "kernel table");
+    shared = b->pool->n_kernel++;
+    b->pool->kernel[shared] = (tn_lowered_kernel){k, s, nest, 0};
+    if (!tn_map_put_str(&b->pool->keys, kept, shared)) return tn_fail(b->d, TN_E_NOMEM, "kernel table");
+  }
+  b->pool->kernel[shared].uses++;
+  name = b->pool->kernel[shared].def->name;
+  if (!tn_map_get_u64(&b->of_pool, shared, &id)) {
+    id = b->p->n_kernel;
+    if (!TN_PUSH_ROOM(b->p->arena, b->p->kernel, b->p->n_kernel, b->cap_kernel) || !TN_PUSH_ROOM(b->a, b->out->kernel, id, b->cap_out_kernel) ||
+        !tn_map_put_u64(&b->of_pool, shared, id))
       return tn_fail(b->d, TN_E_NOMEM, "kernel table");
-    id = b->p->n_kernel++;
-    b->p->kernel[id] = (tn_pkernel){.name = tn_arena_strdup(b->p->arena, name), .n_param = k->n_param, .n_size = info.n_size};
-    b->out->kernel[b->out->n_kernel++] = (tn_lowered_kernel){k, s, nest, 0};
-    if (!b->p->kernel[id].name || !tn_map_put_str(&b->keys, kept, id)) return tn_fail(b->d, TN_E_NOMEM, "kernel table");
-  } else
-    b->name_no--;
-  b->out->kernel[id].uses++;
-  name = b->p->kernel[id].name;
+    b->out->kernel[id] = shared;
+    b->p->kernel[b->p->n_kernel++] = (tn_pkernel){.name = tn_arena_strdup(b->p->arena, name), .n_param = k->n_param, .n_size = info.n_size};
+    if (!b->p->kernel[id].name) return tn_fail(b->d, TN_E_NOMEM, "kernel table");
+  }
   fates(b, fn, name);
   tn_pstep st = {.kind = TN_PS_LAUNCH, .kernel = id, .n_arg = k->n_param, .n_size = info.n_size, .grain = s->grain, .prov = fn->prov};
   st.arg = TN_NEW(b->p->arena, uint32_t, k->n_param + 1);
@@ -237,8 +295,5 @@ tn_status tn_pb_kernel(tn_pb *b, uint32_t fused_node) {
   TN_TRY(tn_plan_dim(b->d, b->p, b->dims, sb, &st.scratch));
   st.text = tn_arena_printf(b->p->arena, "%s.run()", name);
   if (!st.text) return tn_fail(b->d, TN_E_NOMEM, "step of %s", name);
-  bool once = n_out > 0; /* all results are kept: see freeze.c */
-  for (uint32_t i = 0; i < n_out; i++) once &= b->p->buf[b->loc[fn->out + i].buf].kind == TN_PB_PACKED;
-  st.pack = once;
   return tn_pb_step(b, st);
 }

@@ -21,21 +21,16 @@ typedef struct tn_pb {
   tn_loc *loc;
   uint32_t n_loc;
   uint32_t *uses;
-  bool *frozen;          /* [n_nodes] depends on parameters and constants only, so it is made once: see freeze.c */
   uint32_t cap_buf, cap_view, cap_step, cap_kernel, cap_out_kernel;
   tn_lowered *out;
-  tn_map keys; /* definition + schedule text -> kernel */
-  uint32_t name_no;
+  tn_kernel_pool *pool;
+  tn_map of_pool; /* kernel of the pool -> kernel of the plan */
   struct tn_packed {
     uint32_t view, buf;
     const char *key;
   } * packed;
   uint32_t n_packed, cap_packed;
 } tn_pb;
-
-/* freeze.c: fills b->frozen; the parameters behind a frozen node as sources of packed buffer `buf`. */
-tn_status tn_pb_freeze(tn_pb *b);
-tn_status tn_pb_sources(tn_pb *b, uint32_t node, uint32_t buf);
 
 /* lviews */
 void tn_lview_dense(tn_dims *ds, const tn_type *t, tn_lview *v);
