@@ -154,8 +154,10 @@ static tn_status new_place(tn_pb *b, uint32_t node, uint32_t value) {
   if (b->loc[value].set) return TN_OK;
   tn_lview v;
   stored(b, node, value, &v);
-  uint32_t buf = tn_pb_buf(b, TN_PB_ARENA, view_bytes(b, &v));
+  bool frozen = b->frozen[node] && made(&b->g->node[node]);
+  uint32_t buf = tn_pb_buf(b, frozen ? TN_PB_PACKED : TN_PB_ARENA, view_bytes(b, &v));
   if (buf == UINT32_MAX) return no_buf(b, view_bytes(b, &v), "a value");
+  if (frozen) TN_TRY(tn_pb_sources(b, node, buf));
   place(b, value, buf, &v);
   return TN_OK;
 }
@@ -343,7 +345,7 @@ static tn_status concat(tn_pb *b, uint32_t node) { /* copies the pieces that cou
     uint32_t src, dst = tn_pb_view(b, whole.buf, &v, "piece");
     TN_TRY(tn_pb_view_of(b, n->in[k], &src));
     if (dst == UINT32_MAX) return tn_fail(b->d, TN_E_NOMEM, "concat");
-    TN_TRY(tn_pb_copy(b, src, dst, false));
+    TN_TRY(tn_pb_copy(b, src, dst, b->p->buf[whole.buf].kind == TN_PB_PACKED));
   }
   return TN_OK;
 }
@@ -444,6 +446,8 @@ static tn_status node(tn_pb *b, uint32_t i) {
     case TN_OP_INPUT: return TN_OK;
     case TN_OP_CONST: return constant(b, i);
     case TN_OP_FUSED:
+      for (uint32_t k = 0; k < n->n_out; k++)   /* a result that the caller gets is made in every call, and so are its siblings */
+        if (b->loc[n->out + k].set && b->p->buf[b->loc[n->out + k].buf].kind != TN_PB_PACKED) b->frozen[i] = false;
       for (uint32_t k = 0; k < n->n_out; k++) TN_TRY(new_place(b, i, n->out + k));
       return tn_pb_kernel(b, i);
     case TN_OP_CONCAT: return concat(b, i);
@@ -620,6 +624,7 @@ tn_status tn_lower(tn_diag *d, tn_arena *arena, tn_graph *g, const tn_lower_opti
   b->uses = tn_graph_uses(arena, g);
   tn_status s = b->loc && b->uses ? TN_OK : tn_fail(d, TN_E_NOMEM, "lowering");
   if (s == TN_OK) s = inputs(b);
+  if (s == TN_OK) s = tn_pb_freeze(b);
   if (s == TN_OK) s = outputs_first(b);
   if (s == TN_OK) s = concats_first(b);
   uint32_t n = g->n_nodes;

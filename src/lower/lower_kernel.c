@@ -172,7 +172,7 @@ static tn_status pack(tn_pb *b, const tn_kdef *k, const tn_ksched *s, uint32_t p
   else buf = tn_pb_buf(b, TN_PB_PACKED, bytes);
   if (!kept || buf == UINT32_MAX || !TN_PUSH_ROOM(b->a, b->packed, b->n_packed, b->cap_packed))
     return tn_fail(b->d, TN_E_NOMEM, "packed weight");
-  if (!now) b->p->buf[buf].source = b->p->buf[sl->buf].index;
+  if (!now) TN_TRY(tn_pb_sources(b, b->g->value[src.id].node, buf));
   for (int part = 0; part < 2; part++) { /* whole panels, then the last, narrower one */
     if (part == 0 && N / T == 0) continue;
     if (part == 1 && N % T == 0) continue;
@@ -236,6 +236,7 @@ tn_status tn_pb_kernel(tn_pb *b, uint32_t fused_node) {
       const tn_node *src = &b->g->node[b->g->value[b->g->input[pb->index].id].node];
       frozen[i] = (src->input->origin == TN_ORIGIN_PARAM || src->input->origin == TN_ORIGIN_BUFFER) && !src->input->mutated;
     }
+    frozen[i] |= pb->kind == TN_PB_PACKED;
   }
   for (uint32_t i = 0; i < n_out; i++) {
     tn_loc *l = &b->loc[fn->out + i];
@@ -295,5 +296,8 @@ tn_status tn_pb_kernel(tn_pb *b, uint32_t fused_node) {
   TN_TRY(tn_plan_dim(b->d, b->p, b->dims, sb, &st.scratch));
   st.text = tn_arena_printf(b->p->arena, "%s.run()", name);
   if (!st.text) return tn_fail(b->d, TN_E_NOMEM, "step of %s", name);
+  bool once = n_out > 0; /* all results are kept: see freeze.c */
+  for (uint32_t i = 0; i < n_out; i++) once &= b->p->buf[b->loc[fn->out + i].buf].kind == TN_PB_PACKED;
+  st.pack = once;
   return tn_pb_step(b, st);
 }

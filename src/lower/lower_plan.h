@@ -21,6 +21,7 @@ typedef struct tn_pb {
   tn_loc *loc;
   uint32_t n_loc;
   uint32_t *uses;
+  bool *frozen;          /* [n_nodes] depends on parameters and constants only, so it is made once: see freeze.c */
   uint32_t cap_buf, cap_view, cap_step, cap_kernel, cap_out_kernel;
   tn_lowered *out;
   tn_kernel_pool *pool;
@@ -31,6 +32,10 @@ typedef struct tn_pb {
   } * packed;
   uint32_t n_packed, cap_packed;
 } tn_pb;
+
+/* freeze.c: fills b->frozen; the parameters behind a frozen node as sources of packed buffer `buf`. */
+tn_status tn_pb_freeze(tn_pb *b);
+tn_status tn_pb_sources(tn_pb *b, uint32_t node, uint32_t buf);
 
 /* lviews */
 void tn_lview_dense(tn_dims *ds, const tn_type *t, tn_lview *v);

@@ -72,7 +72,7 @@ static const struct { uint8_t dtype; const char *name; } elems[] = {
   [7] = {TN_I64, "int64"}, [8] = {TN_OBJ, "string"}, [9] = {TN_BOOL, "bool"}, [10] = {TN_F16, "float16"}, [11] = {TN_F64, "double"}, [12] = {TN_U32, "uint32"},
   [13] = {TN_U64, "uint64"}, [16] = {TN_BF16, "bfloat16"}, [17] = {TN_U8, "float8e4m3fn"}, [18] = {TN_U8, "float8e4m3fnuz"}, [19] = {TN_U8, "float8e5m2"},
   [20] = {TN_U8, "float8e5m2fnuz"}, [21] = {TN_U8, "uint4"}, [22] = {TN_I8, "int4"}, [23] = {TN_U8, "float4e2m1"}, [24] = {TN_U8, "float8e8m0"},
-  [25] = {TN_U8, "uint2"}, [26] = {TN_I8, "int2"}};
+  [25] = {TN_U8, "uint2"}, [26] = {TN_I8, "int2"}, [27] = {TN_U8, "float6e2m3"}, [28] = {TN_U8, "float6e3m2"}};
 enum { N_ELEMS = sizeof elems / sizeof *elems };
 
 int tn_ox_dtype_of(int elem) { return elem > 0 && elem < N_ELEMS && elems[elem].name ? elems[elem].dtype : -1; }

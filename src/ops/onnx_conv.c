@@ -1,7 +1,6 @@
 /* onnx_conv: Conv, ConvTranspose, Col2Im, CausalConvWithState, and what everything with a window over spatial dims reads from its node.
  *
- * Spatial dims may be symbolic, kernels not. SAME padding of a symbolic dim is a symbolic padding. Col2Im is a depthwise transposed convolution
- * with a one-hot kernel: what it adds up is what that adds up. (https://onnx.ai/onnx/operators/onnx__Conv.html and so on) */
+ * Spatial dims may be symbolic, kernels not. SAME padding of a symbolic dim is a symbolic padding. Col2Im is a scatter that adds. (https://onnx.ai/onnx/operators/onnx__Conv.html and so on) */
 #include "onnx_nn.h"
 
 #define N TN_MAX_RANK
@@ -173,48 +172,43 @@ static tn_status convolution(tn_ox *c, bool transposed) {
 tn_status tn_ox_conv(tn_ox *c) { return convolution(c, false); }
 tn_status tn_ox_conv_transpose(tn_ox *c) { return convolution(c, true); }
 
-/* ---- Col2Im: x[N, C * prod(block), L] ---- */
+/* ---- Col2Im: x[N, C * prod(block), L], blocks placed on a grid of L; every element added where it came from. All sizes may be data. ---- */
 
 tn_status tn_ox_col2im(tn_ox *c) {
   tn_decomp_ctx *b = &c->b;
   tn_dims *t = b->g->dims;
-  tn_ref x = tn_ox_in(c, 0), ri = tn_ox_in(c, 1), rb = tn_ox_in(c, 2);
-  tn_dim image[N], d[N], s[N], w[N];
-  int64_t block[N];
-  tn_conv_form f = {.transposed = true};
+  tn_ref x = tn_ox_in(c, 0), ri = tn_ox_in(c, 1), rb = tn_ox_in(c, 2), at = {0}, in = {0};
+  tn_dim image[N], block[N], grid[N], d[N], lo[N], hi[N], one = 1;
+  int64_t stride[N], dilation[N];
   tn_nn_shape(c, x, 3, 3, "input", d);
-  f.n = tn_ox_sizes(c, ri, image, N, 1);
-  int nb = tn_ox_consts(c, rb, block, N);
+  int n = tn_ox_sizes(c, ri, image, N, 1), nb = tn_ox_sizes(c, rb, block, N, 1);
   if (b->st != TN_OK) return b->st;
-  if (nb < 1) return tn_ox_unsup(c, "block_shape is not constant");
-  if (nb != f.n || f.n + 3 > N) return tn_ox_bad(c, "image_shape of %d and block_shape of %d values", f.n, nb);
-  tn_nn_spread(c, "strides", f.n, 1, INT32_MAX, 1, f.stride);
-  tn_nn_spread(c, "dilations", f.n, 1, INT32_MAX, 1, f.dilation);
-  read_pads(c, f.n, f.lo, f.hi);
-  int64_t area = 1;
-  for (int i = 0; i < f.n && b->st == TN_OK; i++) {
-    if (block[i] < 1 || block[i] > 65536 || (area *= block[i]) > 65536) return tn_ox_bad(c, "block_shape[%d] is %lld", i, (long long)block[i]);
-    int64_t reach = (block[i] - 1) * f.dilation[i] + 1;
-    tn_dim room = tn_dim_sub(t, tn_dim_add(t, image[i], tn_dim_add(t, f.lo[i], f.hi[i])), tn_dim_int(t, reach));
-    s[i + 2] = tn_dim_add(t, tn_dim_floordiv(t, room, f.stride[i]), 1);           /* blocks along this dim */
-    tn_dim left = tn_dim_mod(t, room, f.stride[i]);
-    if (!tn_dim_is_const(left)) return tn_ox_unsup(c, "image dim %d is symbolic", i);
-    f.out_pad[i] = left;
+  if (nb != n || n < 1 || 2 * n > N) return tn_ox_bad(c, "image_shape of %d and block_shape of %d values", n, nb);
+  tn_nn_spread(c, "strides", n, 1, INT32_MAX, 1, stride);
+  tn_nn_spread(c, "dilations", n, 1, INT32_MAX, 1, dilation);
+  read_pads(c, n, lo, hi);
+  for (int i = 0; i < n && b->st == TN_OK; i++) {
+    tn_dim room = tn_dim_sub(t, tn_dim_add(t, image[i], tn_dim_add(t, lo[i], hi[i])), one);
+    grid[i] = tn_dim_add(t, tn_dim_floordiv(t, tn_dim_sub(t, room, tn_dim_mul(t, tn_dim_sub(t, block[i], 1), dilation[i])), stride[i]), 1);
+    tn_ref k = tn_b_along(b, tn_b_iota(b, block[i], TN_I64), i, 2 * n), l = tn_b_along(b, tn_b_iota(b, grid[i], TN_I64), n + i, 2 * n), size = tn_b_dimval(b, image[i], TN_I64);
+    tn_ref p = tn_nn_add(b, tn_nn_mul(b, k, tn_b_int(b, dilation[i], TN_I64)), tn_nn_mul(b, l, tn_b_int(b, stride[i], TN_I64)));
+    p = tn_nn_sub(b, p, tn_b_dimval(b, lo[i], TN_I64));
+    tn_ref inside = tn_nn_and(b, tn_b_2(b, TN_OP_GE, p, tn_b_int(b, 0, TN_I64)), tn_b_2(b, TN_OP_LT, p, size));
+    at = at.id ? tn_nn_add(b, tn_nn_mul(b, at, size), p) : p;
+    in = in.id ? tn_nn_and(b, in, inside) : inside;
   }
   if (b->st != TN_OK) return b->st;
-  tn_dim ch = tn_dim_floordiv(t, d[1], area), one = area;
-  f.groups = tn_nn_const_dim(c, ch, "the number of channels");
-  if (b->st == TN_OK && f.groups < 1) return tn_ox_bad(c, "%lld columns for blocks of %lld", (long long)d[1], (long long)area);
-  s[0] = d[0];
-  s[1] = d[1];
-  w[0] = f.groups; w[1] = area; w[2] = area;
+  tn_dim area = tn_b_numel(b, image, n), K = tn_b_numel(b, block, n), L = tn_b_numel(b, grid, n), rows = tn_dim_mul(t, d[0], tn_dim_floordiv(t, d[1], K));
+  tn_dim flat[2] = {rows, tn_dim_mul(t, K, L)}, size[2] = {rows, tn_dim_add(t, area, 1)}, whole[2 * N], s[N];
+  for (int i = 0; i < n; i++) { whole[i] = block[i]; whole[n + i] = grid[i]; s[i + 2] = image[i]; }
+  at = tn_b_broadcast(b, tn_b_sel(b, in, at, tn_b_dimval(b, area, TN_I64)), whole, 2 * n);   /* what falls outside goes to a place behind the image */
   tn_dtype dt = tn_b_wide(tn_b_dtype(b, x));
-  tn_ref k = tn_b_iota(b, one, TN_I64), eye = tn_b_cast(b, tn_b_2(b, TN_OP_EQ, tn_b_along(b, k, 1, 3), tn_b_along(b, k, 2, 3)), dt);
-  eye = tn_b_broadcast(b, eye, w, 3);
-  w[0] = d[1]; w[1] = 1;
-  for (int i = 0; i < f.n; i++) w[i + 2] = block[i];
-  tn_ref y = tn_b_conv(b, tn_b_reshape(b, x, s, f.n + 2), tn_b_reshape(b, eye, w, f.n + 2), &f);
-  return tn_ox_ret(c, 0, tn_b_cast(b, y, tn_b_dtype(b, x)));
+  tn_ref op[3] = {tn_b_zeros(b, size, 2, dt), tn_b_broadcast(b, tn_b_reshape(b, at, &flat[1], 1), flat, 2), tn_b_reshape(b, tn_b_cast(b, x, dt), flat, 2)};
+  tn_attr a[2] = {tn_mk_int("dim", 1), tn_mk_str("combiner", "sum")};
+  tn_ref y = tn_b_slice(b, tn_b_op(b, TN_OP_SCATTER, op, 3, a, 2), 1, 0, area, 1);
+  s[0] = d[0];
+  s[1] = tn_dim_floordiv(t, d[1], K);
+  return tn_ox_ret(c, 0, tn_b_cast(b, tn_b_reshape(b, y, s, n + 2), tn_b_dtype(b, x)));
 }
 
 /* ---- CausalConvWithState: x[B, C, L], w[C, 1, k], state[B, C, k-1] before x ---- */

@@ -27,4 +27,26 @@ bool tn_nn_window(tn_ox *c, tn_ref x, const int64_t *kernel, tn_pool_form *w, bo
 tn_ref tn_nn_conv(tn_ox *c, tn_ref x, tn_ref w, tn_ref bias, bool transposed);
 /* x[:, start:start+size] of the last dim and the like, dims from the end */
 static inline tn_ref tn_nn_last(tn_decomp_ctx *b, tn_ref x, tn_dim start, tn_dim size) { return tn_b_slice(b, x, tn_b_rank(b, x) - 1, start, size, 1); }
+/* ---- attention (onnx_attention.c) ---- */
+typedef struct tn_nn_attn {
+  tn_ref q, k, v;               /* [B, Hq, S, D], [B, Hk, T, D], [B, Hk, T, Dv]; Hq a multiple of Hk */
+  double scale;                 /* of q k' */
+  double softcap;               /* 0 = none */
+  tn_ref allow;                 /* bool, broadcasts to [B, Hq, S, T]: who may attend; id 0 = all */
+  tn_ref bias;                  /* added to the scores, same shapes; id 0 = none */
+  tn_ref sink;                  /* [Hq]: one more score of every row, which takes its share and gives nothing; id 0 = none */
+  tn_dtype soft;                /* rounded to this before softmax and after; 0 = TN_F32: not rounded */
+  bool soft_given;
+  int want;                     /* which scores go to `scores`: 0 raw, 1 capped, 2 with bias, 3 probabilities; -1 none. [B, Hq, S, T] */
+  tn_ref scores;
+} tn_nn_attn;
+/* [B, Hq, S, Dv], f32 for f16 and bf16. */
+tn_ref tn_nn_attention(tn_ox *c, tn_nn_attn *a);
+tn_ref tn_nn_heads(tn_ox *c, tn_ref x, int64_t n);                            /* [B, S, n*D] -> [B, n, S, D] */
+tn_ref tn_nn_unheads(tn_ox *c, tn_ref x);                                     /* [B, n, S, D] -> [B, S, n*D] */
+tn_ref tn_nn_allow_both(tn_decomp_ctx *b, tn_ref x, tn_ref y);                /* and; either may be id 0 */
+/* j <= i + offset of shape [S, T] ([B, 1, S, T] when offset is [B]); and the window i + offset - left <= j <= i + offset + right (-1: no bound). offset: i64, rank 0 or 1 */
+tn_ref tn_nn_causal(tn_ox *c, tn_dim S, tn_dim T, tn_ref offset, bool causal, int64_t left, int64_t right);
+/* Rotates the first 2 * half elements of x[B, H, S, D]'s last dim by angles cos, sin [B or 1, S, half]. */
+tn_ref tn_nn_rotate(tn_ox *c, tn_ref x, tn_ref cos, tn_ref sin, bool interleaved);
 #endif

@@ -102,13 +102,13 @@ tn_status tn_ox_global_average_pool(tn_ox *c) { return global_pool(c, GLOBAL_MEA
 tn_status tn_ox_global_max_pool(tn_ox *c) { return global_pool(c, GLOBAL_MAX); }
 tn_status tn_ox_global_lp_pool(tn_ox *c) { return global_pool(c, GLOBAL_LP); }
 
-/* ---- MaxUnpool: values put where indices say in a tensor of the size the pool must have had; output_shape may be larger, the rest is 0 ---- */
+/* ---- MaxUnpool: indices count in a tensor of the size the pool must have had; with output_shape the same places of that shape. The rest is 0. ---- */
 
 tn_status tn_ox_max_unpool(tn_ox *c) {
   tn_decomp_ctx *b = &c->b;
   tn_dims *t = b->g->dims;
   tn_ref x = tn_ox_in(c, 0), idx = tn_ox_in(c, 1), rs = tn_ox_opt(c, 2);
-  tn_dim d[N], s[N], want[N], lo[N] = {0}, hi[N];
+  tn_dim d[N], s[N], want[N];
   int64_t kernel[N], stride[N], pads[2 * N];
   int rank = tn_nn_shape(c, x, 3, N - 1, "X", d), n = rank - 2;
   if (b->st != TN_OK) return b->st;
@@ -118,22 +118,19 @@ tn_status tn_ox_max_unpool(tn_ox *c) {
   if (b->st == TN_OK && kernel[0] == 0) tn_ox_bad(c, "kernel_shape is missing");
   s[0] = d[0]; s[1] = d[1];
   for (int i = 0; i < n; i++) s[i + 2] = tn_dim_add(t, tn_dim_mul(t, tn_dim_sub(t, d[i + 2], 1), stride[i]), tn_dim_int(t, kernel[i] - pads[i] - pads[n + i]));
-  tn_dim total = tn_b_numel(b, s, rank), count = tn_b_numel(b, d, rank);
-  tn_ref in[3] = {tn_b_zeros(b, &total, 1, tn_b_dtype(b, x)), tn_b_reshape(b, idx, &count, 1), tn_b_reshape(b, x, &count, 1)};
-  tn_attr at[2] = {tn_mk_int("dim", 0), tn_mk_str("combiner", "set")};
-  tn_ref y = tn_b_reshape(b, tn_b_op(b, TN_OP_SCATTER, in, 3, at, 2), s, rank);
-  if (rs.id && b->st == TN_OK) {
-    if (tn_ox_sizes(c, rs, want, N, 0) != rank) return b->st != TN_OK ? b->st : tn_ox_bad(c, "output_shape is not of %d values", rank);
-    tn_attr_val nil = {.kind = TN_AT_INT};
-    for (int i = 0; i < rank; i++) {
-      int64_t l, h;
-      hi[i] = tn_dim_sub(t, want[i], s[i]);
-      tn_dim_bounds(t, hi[i], &l, &h);
-      if (l < 0) return tn_ox_unsup(c, "output_shape below what kernel, strides and pads make in dim %d", i);
-    }
-    y = tn_b_pad(b, y, lo, hi, &nil);
+  memcpy(want, s, sizeof want);
+  if (rs.id && tn_ox_sizes(c, rs, want, N, 0) != rank) return b->st != TN_OK ? b->st : tn_ox_bad(c, "output_shape is not of %d values", rank);
+  tn_dim total = tn_b_numel(b, want, rank), count = tn_b_numel(b, d, rank);
+  tn_ref at = idx, step = {0}, rest = idx;
+  for (int i = rank; rs.id && i-- > 0;) {              /* digits in the one size become digits in the other, the last first */
+    tn_ref size = tn_b_dimval(b, s[i], TN_I64), digit = i ? tn_b_2(b, TN_OP_REMAINDER, rest, size) : rest;
+    at = step.id ? tn_nn_add(b, at, tn_nn_mul(b, digit, step)) : digit;
+    step = step.id ? tn_nn_mul(b, step, tn_b_dimval(b, want[i], TN_I64)) : tn_b_dimval(b, want[i], TN_I64);
+    rest = tn_b_2(b, TN_OP_FLOORDIV, rest, size);
   }
-  return tn_ox_ret(c, 0, y);
+  tn_ref in[3] = {tn_b_zeros(b, &total, 1, tn_b_dtype(b, x)), tn_b_reshape(b, at, &count, 1), tn_b_reshape(b, x, &count, 1)};
+  tn_attr a[2] = {tn_mk_int("dim", 0), tn_mk_str("combiner", "set")};
+  return tn_ox_ret(c, 0, tn_b_reshape(b, tn_b_op(b, TN_OP_SCATTER, in, 3, a, 2), want, rank));
 }
 
 /* ---- MaxRoiPool: roi = [image, x1, y1, x2, y2], rounded; bin p of P covers floor(p * size / P) .. ceil((p + 1) * size / P) - 1 ---- */

@@ -261,3 +261,20 @@ tn_status tn_ox_lp_normalization(tn_ox *c) {         /* a row of zeros stays zer
   tn_ref none = mx_2n(c, TN_OP_EQ, s, 0);
   return mx_ret_as(c, 0, mx_sel(c, none, mx_num(c, x, 0), mx_div(c, x, s)), mx_dtype(c, c->in[0]));
 }
+
+/* ---- ArgMax, ArgMin: the first winner, or the last one by looking from the other end ---- */
+static tn_status arg(tn_ox *c, tn_combiner k) {
+  tn_ref x = tn_ox_in(c, 0);
+  bool keep = tn_ox_int(c, "keepdims", 1) != 0, last = tn_ox_int(c, "select_last_index", 0) != 0;
+  if (!mx_ok(c)) return c->b.st;
+  int axis = tn_ox_axis(c, "axis", 0, mx_rank(c, x));
+  if (!mx_ok(c)) return c->b.st;
+  tn_dim n = tn_b_dim(&c->b, x, axis), at_dim = axis;
+  tn_attr at = tn_mk_dims(c->b.g, "dims", &at_dim, 1);
+  if (last) x = tn_b_op(&c->b, TN_OP_FLIP, &x, 1, &at, 1);
+  tn_ref y = tn_b_reduce1(&c->b, k, x, axis, keep);
+  if (last) y = mx_sub(c, tn_b_dimval(&c->b, tn_dim_sub(c->b.g->dims, n, 1), TN_I64), y);
+  return tn_ox_ret(c, 0, y);
+}
+tn_status tn_ox_argmax(tn_ox *c) { return arg(c, TN_C_ARGMAX); }
+tn_status tn_ox_argmin(tn_ox *c) { return arg(c, TN_C_ARGMIN); }

@@ -114,9 +114,11 @@ static tn_ref by_filter(tn_ox *c, const resize *r, const axis_form *a, tn_ref x,
   tn_decomp_ctx *b = &c->b;
   tn_dims *t = b->g->dims;
   tn_dim edge = a->exact ? tn_dim_add(t, tn_dim_ceildiv(t, tn_dim_mul(t, a->in, 2), tn_dim_max(t, a->out, 1)), 2) : 0;
-  if (!a->exact) {
-    if (!(a->scale > 1e-6)) { tn_ox_unsup(c, "antialias with a scale of %g", a->scale); return x; }
-    edge = (tn_dim)(2 / a->scale) + 3;
+  if (!a->exact && a->scale > 1e-6) edge = (tn_dim)(2 / a->scale) + 3;
+  else if (!a->exact) {                                /* the filter's reach is data */
+    tn_dim single = 1;
+    tn_ref far = tn_b_addn(b, tn_b_1(b, TN_OP_CEIL, tn_nn_div(b, f64(b, 2), a->scale_ref)), 3);
+    if (tn_ox_sizes(c, tn_b_cast(b, tn_b_reshape(b, far, &single, 1), TN_I64), &edge, 1, 1) != 1) return x;
   }
   tn_dim wide = tn_dim_add(t, a->in, tn_dim_mul(t, edge, 2));
   tn_ref one = f64(b, 1), nil = f64(b, 0), in = tn_b_dimval(b, a->in, TN_F64), s = tn_nn_min(b, scale_of(b, a), one);
@@ -180,27 +182,27 @@ static void by_scales(tn_ox *c, resize *r, tn_ref scales, const int *axes, int n
 }
 static void by_sizes(tn_ox *c, resize *r, tn_ref sizes, const int *axes, int n) {
   static const char *const policy[] = {"stretch", "not_larger", "not_smaller"};
+  tn_decomp_ctx *b = &c->b;
   int keep = c->opset >= 18 ? choose(c, "keep_aspect_ratio_policy", "stretch", policy, 3) : 0;
-  tn_dim v[N];
-  double scale = 0;
+  tn_dim v[N], one = 1;
+  tn_ref scale = {0};
   int k = tn_ox_sizes(c, sizes, v, N, 0);
-  if (c->b.st != TN_OK) return;
+  if (b->st != TN_OK) return;
   if (k != n) { tn_ox_bad(c, "%d sizes for %d axes", k, n); return; }
   for (int i = 0; i < n; i++) {
     axis_form *a = &r->axis[axes[i]];
     a->out = v[i];
     a->exact = true;
-    if (!keep) continue;
-    if (!tn_dim_is_const(a->in) || !tn_dim_is_const(v[i]) || a->in == 0) { tn_ox_unsup(c, "keep_aspect_ratio_policy of sizes that are not known"); return; }
-    double s = (double)v[i] / (double)a->in;
-    if (i == 0 || (keep == 1 ? s < scale : s > scale)) scale = s;
+    tn_ref s = keep ? scale_of(b, a) : scale;          /* one scale for all axes: the least or the largest */
+    scale = i == 0 || !keep ? s : keep == 1 ? tn_nn_min(b, scale, s) : tn_nn_max(b, scale, s);
   }
-  for (int i = 0; keep && i < n; i++) {
+  for (int i = 0; keep && i < n; i++) {                /* sizes follow from it, halves up */
     axis_form *a = &r->axis[axes[i]];
-    a->out = (tn_dim)floor(scale * (double)a->in + 0.5);
+    tn_ref size = tn_b_1(b, TN_OP_FLOOR, tn_b_addn(b, tn_nn_mul(b, scale, tn_b_dimval(b, a->in, TN_F64)), 0.5));
     a->exact = false;
-    a->scale = scale;
-    a->scale_ref = f64(&c->b, scale);
+    a->scale = 0;
+    a->scale_ref = scale;
+    if (tn_ox_sizes(c, tn_b_reshape(b, tn_b_cast(b, size, TN_I64), &one, 1), &a->out, 1, 0) != 1) return;
   }
 }
 

@@ -72,6 +72,18 @@ static tn_status u32(parser *q, uint32_t *out) {
   *out = (uint32_t)v;
   return TN_OK;
 }
+/* One or more numbers, as many as the line has. */
+static tn_status sources(parser *q, tn_pbuf *b) {
+  uint32_t n = 1;
+  for (const char *s = q->s; s < q->end && *s != '\n'; s++) n += *s < '0' || *s > '9';
+  b->source = TN_NEW(q->p->arena, uint32_t, n);
+  if (!b->source) return tn_fail(q->d, TN_E_NOMEM, "sources of a packed buffer");
+  do {
+    TN_TRY(u32(q, &b->source[b->n_source++]));
+    space(q);
+  } while (b->n_source < n && q->s < q->end && *q->s >= '0' && *q->s <= '9');
+  return TN_OK;
+}
 /* The running number that starts a line. */
 static tn_status ordinal(parser *q, uint32_t want) {
   uint32_t v = 0;
@@ -284,7 +296,7 @@ static tn_status line_buf(parser *q) {
       TN_TRY(u32(q, &b->last));
     } else if (b->kind == TN_PB_PACKED) {
       NEED(q, "from");
-      TN_TRY(u32(q, &b->source));
+      TN_TRY(sources(q, b));
     } else {
       TN_TRY(constant(q, b));
     }

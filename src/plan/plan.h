@@ -22,7 +22,7 @@ typedef struct tn_pbuf {
   tn_pdim bytes;           /* ARENA, PACKED, CONST */
   uint32_t first, last;    /* ARENA: steps that write it first and use it last */
   const void *data;        /* CONST: 64-aligned, owned by the plan's arena or by the caller for the plan's life */
-  uint32_t source;         /* PACKED: input number whose pointer and key decide renewal */
+  uint32_t *source, n_source; /* PACKED: inputs whose pointers and keys decide renewal, ascending */
   uint64_t hash;           /* CONST without data (a parsed plan): hash of the bytes it stands for */
 } tn_pbuf;
 /* stride NULL (only on INPUT, for LIB, HOST and outputs): the strides the caller's tensor has. */

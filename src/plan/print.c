@@ -71,7 +71,8 @@ static void buffer(tn_str *o, const tn_plan *p, uint32_t i) {
   case TN_PB_PACKED:
     tn_str_add(o, "packed, bytes ");
     dim(o, p, b->bytes);
-    tn_str_add(o, ", from %u", b->source);
+    tn_str_add(o, ", from");
+    for (uint32_t k = 0; k < b->n_source; k++) tn_str_add(o, " %u", b->source[k]);
     break;
   }
   tn_str_add(o, "\n");

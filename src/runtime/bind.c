@@ -186,7 +186,7 @@ static tn_status bind_memory(tn_run *r) {
     tn_rpack *k = &r->pack[i];
     size_t before = k->room.cap;
     if (tn_room_reserve(&k->room, (size_t)r->buf_bytes[k->buf]) != TN_OK)
-      return tn_fail(&r->diag, TN_E_NOMEM, "packed copy of input %u, %" PRId64 " bytes", p->buf[k->buf].source, r->buf_bytes[k->buf]);
+      return tn_fail(&r->diag, TN_E_NOMEM, "packed copy of input %u, %" PRId64 " bytes", p->buf[k->buf].source[0], r->buf_bytes[k->buf]);
     /* Padding that packs leave out is read by full vectors: zeros, not the slow denormals of old memory. */
     if (k->room.cap != before) memset(k->room.p, 0, k->room.cap);
   }
@@ -248,6 +248,12 @@ static void bind_addresses(tn_run *r) {
   }
 }
 
+static bool source_changed(const tn_run *r, const tn_pbuf *b) {
+  for (uint32_t k = 0; k < b->n_source; k++)
+    if (r->in[b->source[k]].changed) return true;
+  return false;
+}
+
 tn_status tn_bind_shapes(tn_run *r, const tn_tensor *in) {
   const tn_plan *p = PLAN(r);
   size_t scratch = 0;
@@ -261,7 +267,7 @@ tn_status tn_bind_shapes(tn_run *r, const tn_tensor *in) {
   memcpy(r->expr, r->new_expr, p->n_expr * sizeof *r->expr);
   /* Packed copies whose form depends on sizes, or whose source looks different, are made anew, whatever happens below. */
   for (uint32_t i = 0; i < r->n_pack; i++)
-    if ((sizes_changed && r->pack[i].symbolic) || r->in[p->buf[r->pack[i].buf].source].changed) r->pack[i].stale = r->any_stale = true;
+    if ((sizes_changed && r->pack[i].symbolic) || source_changed(r, &p->buf[r->pack[i].buf])) r->pack[i].stale = r->any_stale = true;
   for (uint32_t i = 0; i < p->n_in; i++) r->in[i].changed = false;
   for (uint32_t i = 0; i < p->n_view; i++) TN_TRY(eval_view(r, i));
   TN_TRY(bind_memory(r));

@@ -87,6 +87,7 @@ uint32_t tn_program_n_out(const tn_program *p) { return p->plan->n_out; }
 
 int32_t tn_program_in_packed(const tn_program *p, uint32_t i) {
   for (uint32_t k = 0; k < p->plan->n_buf; k++)
-    if (p->plan->buf[k].kind == TN_PB_PACKED && p->plan->buf[k].source == i) return 1;
+    for (uint32_t j = 0; p->plan->buf[k].kind == TN_PB_PACKED && j < p->plan->buf[k].n_source; j++)
+      if (p->plan->buf[k].source[j] == i) return 1;
   return 0;
 }

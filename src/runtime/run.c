@@ -284,10 +284,15 @@ static bool same_shapes(const tn_run *r, const tn_tensor *in) {
 static void look_at_packs(tn_run *r, const uint64_t *key) {
   for (uint32_t i = 0; i < r->n_pack; i++) {
     tn_rpack *k = &r->pack[i];
-    uint32_t source = PLAN(r)->buf[k->buf].source;
+    const tn_pbuf *b = &PLAN(r)->buf[k->buf];
     k->now_has_key = key != NULL;
-    k->now_key = key ? key[source] : 0;
-    if (r->in[source].data != k->data || (key && (!k->has_key || k->key != k->now_key))) k->stale = r->any_stale = true;
+    k->now_key = 0;
+    k->now_data = 0;
+    for (uint32_t j = 0; j < b->n_source; j++) { /* several sources: their keys and addresses mixed, in order */
+      k->now_key = k->now_key * 0x9e3779b97f4a7c15u + (key ? key[b->source[j]] : 0);
+      k->now_data = k->now_data * 0x9e3779b97f4a7c15u + (uintptr_t)r->in[b->source[j]].data;
+    }
+    if (k->now_data != k->data || (key && (!k->has_key || k->key != k->now_key))) k->stale = r->any_stale = true;
   }
 }
 
@@ -372,7 +377,7 @@ tn_status tn_run_exec(tn_run *r, tn_tensor *out) {
     for (uint32_t i = 0; i < r->n_pack; i++) {
       tn_rpack *k = &r->pack[i];
       k->stale = false;
-      k->data = r->in[PLAN(r)->buf[k->buf].source].data;
+      k->data = k->now_data;
       k->has_key = k->now_has_key;
       k->key = k->now_key;
     }

@@ -56,7 +56,7 @@ typedef struct tn_rpack {
   bool stale;
   bool has_key, now_has_key;   /* of the content; of the input bound now */
   uint64_t key, now_key;
-  const void *data;            /* source address of the content */
+  uint64_t data, now_data;     /* address of the source, or several mixed: of the content; of the inputs bound now */
   tn_room room;
 } tn_rpack;
 
