@@ -230,6 +230,59 @@ void tn_ox_set_elem(tn_ox *c, tn_ref r, int elem) {
   if (c->b.st == TN_OK && r.id && tn_ox_elem_set(c->e, r, elem) != TN_OK) c->b.st = tn_fail(c->b.d, TN_E_NOMEM, "element type of a value");
 }
 
+int tn_ox_axes(tn_ox *c, const char *name, int since, uint32_t k, int rank, int *out) {
+  int64_t v[TN_MAX_RANK];
+  int n = -1;
+  if (c->opset < since || tn_ox_attr_get(c, name)) n = tn_ox_ints_attr(c, name, v, TN_MAX_RANK);
+  else if (tn_ox_has(c, k)) {
+    n = tn_ox_consts(c, tn_ox_in(c, k), v, TN_MAX_RANK);
+    if (n < 0) tn_ox_unsup(c, "axes (operand %u) are not known while compiling, or more than %d", k, TN_MAX_RANK);
+  }
+  for (int i = 0; i < n; i++) {
+    out[i] = tn_ox_wrap(c, v[i], rank);
+    for (int j = 0; j < i && c->b.st == TN_OK; j++)
+      if (out[j] == out[i]) tn_ox_bad(c, "axis %d is named twice", out[i]);
+  }
+  return c->b.st == TN_OK ? n : -1;
+}
+tn_ref tn_ox_index(tn_ox *c, tn_ref r) {
+  if (c->b.st != TN_OK) return r;
+  tn_dtype t = tn_b_dtype(&c->b, r);
+  if (!tn_dtype_is_int(t)) { tn_ox_bad(c, "indices are %s", tn_dtype_name(t)); return r; }
+  return t == TN_I64 || t == TN_I32 ? r : tn_b_cast(&c->b, r, TN_I64);
+}
+tn_ref tn_ox_vector(tn_ox *c, const tn_dim *d, int n) {
+  int64_t v[TN_MAX_RANK * 2], size[1] = {n};
+  tn_ref part[TN_MAX_RANK * 2], r = {0};
+  bool known = true;
+  if (c->b.st != TN_OK || n > TN_MAX_RANK * 2) return r;
+  for (int i = 0; i < n; i++) known = known && tn_dim_as_int(c->b.g->dims, d[i], &v[i]);
+  if (known) {
+    int64_t *own = TN_NEW(c->b.g->arena, int64_t, n + 1);
+    if (!own) { c->b.st = tn_fail(c->b.d, TN_E_NOMEM, "%d sizes", n); return r; }
+    memcpy(own, v, (size_t)n * sizeof *v);
+    tn_ox_const k = {.elem = 7, .rank = 1, .dim = size, .data = own, .bytes = (size_t)n * sizeof *own};
+    if (tn_ox_add_const(c->e, c->b.d, &k, c->b.prov, &r) != TN_OK) c->b.st = c->b.d ? c->b.d->code : TN_E_NOMEM;
+    return r;
+  }
+  for (int i = 0; i < n; i++) part[i] = tn_b_reshape(&c->b, tn_b_dimval(&c->b, d[i], TN_I64), (tn_dim[]){1}, 1);
+  return tn_b_concat(&c->b, part, (uint32_t)n, 0);
+}
+void tn_ox_same_size(tn_ox *c, tn_dim a, tn_dim b, const char *what) {
+  if (c->b.st != TN_OK) return;
+  tn_status s = tn_dims_assume(c->b.g->dims, a, b, NULL);
+  if (s == TN_E_NOMEM) c->b.st = tn_fail(c->b.d, s, "sizes assumed equal");
+  else if (s != TN_OK) {
+    tn_str t;
+    tn_str_init(&t);
+    if (a != TN_DIM_BAD) tn_dim_print(c->b.g->dims, a, &t);
+    tn_str_add(&t, " and ");
+    if (b != TN_DIM_BAD) tn_dim_print(c->b.g->dims, b, &t);
+    tn_ox_bad(c, "%s: %.200s", what, t.s ? t.s : "sizes differ");
+    tn_str_deinit(&t);
+  }
+}
+
 static bool one_const(tn_ox *c, uint32_t k, tn_tensor *t) {
   tn_ref r = tn_ox_in(c, k);
   if (c->b.st != TN_OK) return false;
@@ -252,6 +305,10 @@ double tn_ox_const_num(tn_ox *c, uint32_t k, double def) {
 tn_status tn_ox_ret(tn_ox *c, uint32_t k, tn_ref r) {
   if (k < c->n_out && c->b.st == TN_OK) c->out[k] = r;
   return c->b.st;
+}
+tn_status tn_ox_keep(tn_ox *c, uint32_t k, tn_ref r, tn_ref from) {
+  if (c->b.st == TN_OK && r.id && tn_ox_elem(c, r) != tn_ox_elem(c, from)) tn_ox_set_elem(c, r, tn_ox_elem(c, from));
+  return tn_ox_ret(c, k, r);
 }
 tn_type tn_ox_type(tn_ox *c, tn_dtype t, int rank, const tn_dim *dim) {
   tn_type ty = tn_type_make(c->b.g, t, (uint32_t)rank, dim);

@@ -37,6 +37,17 @@ int tn_ox_sizes(tn_ox *c, tn_ref r, tn_dim *out, int max, int64_t lo);
 /* Bytes of a constant operand (CONST, or prims on constants that fold): row-major in the arena; false = not constant. */
 bool tn_ox_data(tn_ox *c, tn_ref r, tn_tensor *out);
 tn_dim tn_ox_fresh(tn_ox *c, int64_t lo, int64_t hi);                   /* a new symbol "u<n>" */
+/* Axes from attribute `name` (before opset `since`) or constant operand k, wrapped into [0, rank); -1: none given. */
+int tn_ox_axes(tn_ox *c, const char *name, int since, uint32_t k, int rank, int *out);
+/* Axes that only the run knows (onnx_axes.c): their number (-1: failed); bool[rank] that holds for them; sizes of d without the dropped ones, and with ones put in where
+ * the mask (of the result's rank) holds: counts, as tn_ox_sizes. */
+int tn_ox_axes_count(tn_ox *c, tn_ref axes);
+tn_ref tn_ox_axes_mask(tn_ox *c, tn_ref axes, int rank);
+int tn_ox_dims_without(tn_ox *c, const tn_dim *d, int rank, tn_ref mask, int dropped, tn_dim *out);
+int tn_ox_dims_with(tn_ox *c, const tn_dim *d, int rank, tn_ref mask, tn_dim *out);
+tn_ref tn_ox_vector(tn_ox *c, const tn_dim *d, int n);                  /* dims as a 1-D i64 tensor */
+tn_ref tn_ox_index(tn_ox *c, tn_ref r);                                 /* an integer tensor as i64 or i32 */
+void tn_ox_same_size(tn_ox *c, tn_dim a, tn_dim b, const char *what);       /* two sizes that must be equal: assumed when nobody knows, refused when they can't be */
 
 /* A constant integer or float element as a number: r is constant and has one element; def when r is left out. unsupported (st set) when not constant. */
 int64_t tn_ox_const_int(tn_ox *c, uint32_t k, int64_t def);
@@ -46,6 +57,7 @@ tn_ref tn_ox_cast(tn_ox *c, tn_ref x, int to_elem, bool saturate, const char *ro
 
 /* ---- results ---- */
 tn_status tn_ox_ret(tn_ox *c, uint32_t k, tn_ref r);                    /* sets out[k]; returns c->b.st */
+tn_status tn_ox_keep(tn_ox *c, uint32_t k, tn_ref r, tn_ref from);      /* the same for a result that has the element type of `from` (moved elements) */
 /* DYN node: a row of plan/dyn.def. types NULL: n_out values of dtype OBJ. Returns result 0; result k = tn_ox_nth(r, k). */
 tn_ref tn_ox_dyn(tn_ox *c, const char *op, const tn_ref *in, uint32_t n_in, const tn_attr *attr, uint32_t n_attr, const tn_type *types, uint32_t n_out);
 static inline tn_ref tn_ox_nth(tn_ref r, uint32_t k) { tn_ref x = {r.id ? r.id + k : 0}; return x; }
