@@ -41,6 +41,8 @@ typedef struct tn_ox_env {
   tn_status (*inlined)(struct tn_ox_env *e, tn_diag *d, const tn_ox_attr *graph, const tn_ref *in, uint32_t n_in, tn_ref *out, uint32_t n_out);
   /* Number of formal inputs and outputs of a GRAPH attribute. */
   void (*arity)(const tn_ox_attr *graph, uint32_t *n_in, uint32_t *n_out);
+  /* The value that the model calls so, seen from the node being imported (operators that name values in attributes: Gradient). TN_E_ARG: there is none. */
+  tn_status (*named)(struct tn_ox_env *e, tn_diag *d, const char *name, tn_ref *out);
   void *user;
 } tn_ox_env;
 

@@ -40,6 +40,13 @@ tn_status tn_onnx_lookup(scope *s, const char *name, tn_ref *out, bool *out_foun
   }
   return TN_OK;
 }
+tn_status tn_onnx_named(tn_ox_env *e, tn_diag *d, const char *name, tn_ref *out) {
+  func *f = e->user;
+  bool found = false;
+  out->id = 0;
+  if (f->cur) TN_TRY(tn_onnx_lookup(f->cur, name, out, &found));
+  return found && out->id ? TN_OK : tn_fail(d, TN_E_ARG, "no value is called '%.80s'", name);
+}
 static tn_status no_such_name(scope *s, const pb_node *n, const char *name) {
   tn_diag *d = s->fn->im->d;
   for (scope *q = s; q; q = q->up)

@@ -92,6 +92,7 @@ tn_status tn_onnx_subgraphs(tn_ox_env *e, tn_diag *d, const tn_ox_attr *const *g
                             uint32_t *out_func, tn_ox_env **out_env, tn_ref **capture, uint32_t *n_capture);
 tn_status tn_onnx_inlined(tn_ox_env *e, tn_diag *d, const tn_ox_attr *graph, const tn_ref *in, uint32_t n_in, tn_ref *out, uint32_t n_out);
 void tn_onnx_arity(const tn_ox_attr *graph, uint32_t *n_in, uint32_t *n_out);
+tn_status tn_onnx_named(tn_ox_env *e, tn_diag *d, const char *name, tn_ref *out);
 tn_status tn_onnx_func_create(importer *im, func *outer, const char *name, func **out);
 tn_status tn_onnx_capture(func *f, func *owner, tn_ref r, tn_ref *out);
 

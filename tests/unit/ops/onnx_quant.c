@@ -264,9 +264,37 @@ static void test_training(void **state) {
   node_close(&n);
 }
 
+static tn_ref target;
+static tn_status by_name(tn_ox_env *e, tn_diag *d, const char *name, tn_ref *out) {
+  (void)d;
+  *out = !strcmp(name, "y") ? target : e->g->input[name[1] - '0'];
+  return TN_OK;
+}
+/* y = tanh(A B), A = [1 2], B = [0.1 0.2]': 1 - tanh(0.5)^2 is 0.7864477 */
+static void test_gradient(void **state) {
+  (void)state;
+  static const tn_ox_str names[2] = {{"x0", 2}, {"x1", 2}};
+  node n;
+  node_open(&n, "Gradient", 1);
+  n.ox.domain = "ai.onnx.preview.training";
+  n.env.named = by_name;
+  n.n_out = 2;
+  node_in(&n, TN_F32, D(1, 2), 2, F(1, 2));
+  node_in(&n, TN_F32, D(2, 1), 2, F(0.1f, 0.2f));
+  target = tn_b_1(&n.ox.b, TN_OP_TANH, tn_b_contract(&n.ox.b, "ik,kj->ij", n.in[0], n.in[1]));
+  n.attr[n.n_attr++] = (tn_ox_attr){.name = "xs", .kind = TN_OX_STRS, .n = 2, .u.s = names};
+  node_str(&n, "y", "y");
+  node_run(&n);
+  node_shape(&n, 0, D(1, 2), 2);
+  node_floats(&n, 0, (double[]){0.07864477, 0.15728955}, 2, 1e-6);
+  node_floats(&n, 1, (double[]){0.7864477, 1.5728955}, 2, 1e-6);
+  node_close(&n);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_to_small_floats), cmocka_unit_test(test_round_trip), cmocka_unit_test(test_quantize),
                                      cmocka_unit_test(test_integer_products), cmocka_unit_test(test_losses),    cmocka_unit_test(test_random),
-                                     cmocka_unit_test(test_signal),          cmocka_unit_test(test_training)};
+                                     cmocka_unit_test(test_signal),          cmocka_unit_test(test_training),
+                                     cmocka_unit_test(test_gradient)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
