@@ -23,4 +23,7 @@ const void *tn_device_zeros(void);
 /* Usable cores (affinity, cgroup quota), at least 1; found out once. The first call also gets this process the use of AMX
  * tiles, which only threads started later inherit: opening the cpu makes it. */
 int tn_device_cores(void);
+
+/* What this machine is: tn_cpu_detect of device/cpu/cpuid.h, with its errors. */
+tn_status tn_device_target(tn_target *out);
 #endif

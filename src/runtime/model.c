@@ -111,6 +111,7 @@ void tn_model_release(tn_model *o) {
 
 const tn_module *tn_model_module(const tn_model *m) { return m->m; }
 const tn_program *tn_model_program(const tn_model *m, uint32_t plan) { return m->prog[plan]; }
+const tn_package *tn_model_package(const tn_model *m) { return m->package; }
 uint32_t tn_model_n_in(const tn_model *m) { return m->m->n_in; }
 uint32_t tn_model_n_out(const tn_model *m) { return m->m->n_out; }
 

@@ -16,6 +16,7 @@ struct tn_model {
   tn_mlife *life;              /* [n_func] */
   bool single;                 /* function 0 is one call whose operands and results are the model's, in order */
   uint32_t most_in, most_out;  /* operands and results of a step */
+  const tn_package *package;   /* opened from; NULL: none */
   void *owner;
   void (*let_go)(void *owner);
 };

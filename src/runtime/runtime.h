@@ -4,7 +4,7 @@
 #define TN_RUNTIME_H
 #include "base/base.h"
 #include "device/device.h"
-#include "plan/module.h"
+#include "plan/package.h"
 #include "tenon/model.h"
 #include "tenon/run.h"
 
@@ -22,5 +22,11 @@ const tn_plan *tn_program_plan(const tn_program *p);
 tn_status tn_model_create(tn_diag *d, tn_module *m, tn_model **out);
 tn_status tn_model_create_over(tn_diag *d, tn_module *m, void *owner, void (*let_go)(void *owner), tn_model **out);
 const tn_module *tn_model_module(const tn_model *m);
+/* The package a model was opened from; NULL: none. */
+const tn_package *tn_model_package(const tn_model *m);
+/* Who checks signatures. The run time has no cryptography of its own: without a checker, tn_model_options.public_key is TN_E_UNSUPPORTED. libtenon
+ * brings one (driver/sign.c). Returns TN_OK, or TN_E_VERIFY with words. */
+typedef tn_status (*tn_model_checker)(tn_diag *d, const tn_package *k, const unsigned char public_key[32]);
+void tn_model_set_checker(tn_model_checker fn);
 const tn_program *tn_model_program(const tn_model *m, uint32_t plan);
 #endif

@@ -13,6 +13,8 @@ struct tn_code { tn_elf elf; };
 
 static struct tn_device the_cpu;
 
+tn_status tn_device_target(tn_target *out) { return tn_cpu_detect(out); }
+
 int tn_device_cores(void) {
   static _Atomic int cores;
   int n = atomic_load(&cores);
