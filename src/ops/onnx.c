@@ -57,7 +57,8 @@ tn_status tn_onnx_apply(tn_ox *c) {
   c->b.st = TN_OK;
   for (uint32_t k = 0; k < c->n_out; k++) c->out[k].id = 0;
   if (!r) return tn_fail(c->b.d, TN_E_UNSUPPORTED, "operator %.60s%s%.60s (opset %d) is not known here", c->domain, *c->domain ? "." : "", c->op, c->opset);
-  tn_status s = r->fn(c);
+  tn_status s = TN_OK;
+  if (!tn_ox_string_op(c, r->fn, &s)) s = r->fn(c);
   if (c->b.st != TN_OK) return c->b.st;
   if (s != TN_OK) return s;
   for (uint32_t k = 0; k < c->n_out; k++)

@@ -55,6 +55,12 @@ double tn_ox_const_num(tn_ox *c, uint32_t k, double def);
 /* The Cast of the standard between any two element types (onnx_lowp.c); ONNX numbers. saturate: for float8; round: "up", "down", "nearest" for float8e8m0. */
 tn_ref tn_ox_cast(tn_ox *c, tn_ref x, int to_elem, bool saturate, const char *round);
 
+/* ---- strings (onnx_string.c) ---- */
+bool tn_ox_is_string(const tn_ox *c, tn_ref r);
+/* Asked by tn_onnx_apply before the row: operators that move elements, Equal, Cast and CastLike with a string tensor among their operands are done here;
+ * fn is their row, which is run on the numbers of the elements. So a row never sees strings unless it is written for them. */
+bool tn_ox_string_op(tn_ox *c, tn_onnx_fn fn, tn_status *out);
+
 /* ---- results ---- */
 tn_status tn_ox_ret(tn_ox *c, uint32_t k, tn_ref r);                    /* sets out[k]; returns c->b.st */
 tn_status tn_ox_keep(tn_ox *c, uint32_t k, tn_ref r, tn_ref from);      /* the same for a result that has the element type of `from` (moved elements) */

@@ -32,6 +32,15 @@ TN_DYN_OP(STRINGS) {
   return tn_dv_done(c, &m, 0);
 }
 
+TN_DYN_OP(STRING_NUMBERS) {
+  tn_view x;
+  tn_made m;
+  TN_TRY(tn_dv_str(c, 0, &x));
+  TN_TRY(tn_dv_new(c, TN_EL_I64, x.rank, x.dim, &m, 0));
+  for (int64_t i = 0; i < x.n; i++) ((int64_t *)(void *)m.p)[i] = i;
+  return tn_dv_done(c, &m, 0);
+}
+
 /* Elements by number out of all operands one after the other; the result has the shape of the numbers. */
 TN_DYN_OP(STRING_TAKE) {
   tn_view idx, *v = TN_NEW(c->tmp, tn_view, c->n_in);
