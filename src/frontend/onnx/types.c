@@ -104,8 +104,8 @@ tn_status tn_onnx_value_type(importer *im, const char *what, const pb_type *t, c
   const TnOnnx__TensorType *tt = t->tensor_type;
   int dtype = tn_ox_dtype_of(tt->elem_type);
   if (dtype < 0) return tn_fail(im->d, TN_E_UNSUPPORTED, "'%.80s' has element type %d", what, tt->elem_type);
+  *out_obj = (tn_ox_obj){.kind = TN_OX_K_TENSOR, .rank = -1};
   TN_TRY(item_type(im, what, tt, out_obj));
-  out_obj->kind = TN_OX_K_TENSOR;
   if (dtype == TN_OBJ) return TN_OK;
   tn_dim dim[TN_MAX_RANK];
   if (!tt->shape && !over) return TN_OK;
