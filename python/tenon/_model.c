@@ -116,11 +116,14 @@ static tn_value *tensor_from(PyObject *o, long elem, views *v) {
 static tn_value *strings_from(PyObject *shape, PyObject *list) {
   int64_t dim[MAX_RANK];
   Py_ssize_t rank = PyTuple_Check(shape) ? PyTuple_GET_SIZE(shape) : MAX_RANK + 1, n = PyList_Check(list) ? PyList_GET_SIZE(list) : -1, all = 1;
+  int empty = 0;
   for (Py_ssize_t i = 0; i < rank && rank <= MAX_RANK; i++) {
     dim[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
-    if (dim[i] < 0 || dim[i] > n) all = -2;
-    else if (all >= 0) all = all > n ? -2 : all * (Py_ssize_t)dim[i];
+    if (dim[i] == 0) empty = 1;
+    else if (dim[i] < 0 || all < 0 || dim[i] > PTRDIFF_MAX / all) all = -2;
+    else all *= (Py_ssize_t)dim[i];
   }
+  if (empty && all > 0) all = 0;
   if (PyErr_Occurred()) return NULL;
   if (rank > MAX_RANK || n != all) {
     PyErr_SetString(PyExc_TypeError, "strings are (8, shape, list of bytes) with as many bytes objects as the shape says");
