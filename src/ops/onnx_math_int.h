@@ -42,6 +42,11 @@ tn_ref tn_ox_along_if(tn_ox *c, tn_ref is, tn_ref yes, tn_ref no, int axis, tn_d
 /* ---- used across the files ---- */
 tn_ref tn_ox_matmul_of(tn_ox *c, tn_ref a, tn_ref b);                   /* numpy's matmul; f16, bf16 give f32 */
 tn_ref tn_ox_log_softmax_of(tn_ox *c, tn_ref x, const int *ax, int n);
+/* onnx_quant.c: x as i32 (small floats: f32) less its zero point, whose vectors run along dim `axis` (-1: as they are); acc * (sa * sb / sy), rounded, plus zero
+ * point z, saturated to element type `to`, as result 0; x as whole numbers 0..255 (f32) by its own range, with scale and zero point (f32 scalars). */
+tn_ref tn_ox_centred(tn_ox *c, tn_ref x, tn_ref z, int axis);
+tn_status tn_ox_requantised(tn_ox *c, tn_ref acc, tn_ref sa, tn_ref sb, tn_ref sy, tn_ref z, int to);
+void tn_ox_dynamic_u8(tn_ox *c, tn_ref x, tn_ref *y, tn_ref *scale, tn_ref *zero);
 tn_ref tn_ox_cast_string(tn_ox *c, tn_ref x, int to);                   /* from strings, or to them (8) */
 tn_ref tn_ox_text_equal(tn_ox *c, tn_ref a, tn_ref b);                  /* bool, broadcast */
 #endif

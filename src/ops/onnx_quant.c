@@ -98,17 +98,21 @@ tn_status tn_ox_dequantize_linear(tn_ox *c) {
   return mx_ret_as(c, 0, mx_mul(c, y, spread(c, mx_cast(c, s, w), x)), t);
 }
 
-tn_status tn_ox_dynamic_quantize_linear(tn_ox *c) {
-  tn_ref x = tn_ox_in(c, 0);
+void tn_ox_dynamic_u8(tn_ox *c, tn_ref x, tn_ref *y, tn_ref *scale, tn_ref *zero) {
   int ax[TN_MAX_RANK];
-  if (!mx_ok(c)) return c->b.st;
+  if (!mx_ok(c)) return;
   int n = mx_all_axes(c, x, ax);
   tn_ref hi = mx_2n(c, TN_OP_MAX, tn_b_reduce(&c->b, TN_C_MAX, x, ax, n, false), 0), lo = mx_2n(c, TN_OP_MIN, tn_b_reduce(&c->b, TN_C_MIN, x, ax, n, false), 0);
   tn_ref range = mx_sub(c, hi, lo);
   range = mx_sel(c, mx_2n(c, TN_OP_EQ, range, 0), mx_num(c, x, 1), range);
-  tn_ref scale = mx_2n(c, TN_OP_DIV, range, 255);
-  tn_ref zero = mx_1(c, TN_OP_ROUND, mx_2n(c, TN_OP_MIN, mx_2n(c, TN_OP_MAX, mx_1(c, TN_OP_NEG, mx_div(c, lo, scale)), 0), 255));
-  tn_ref y = mx_2n(c, TN_OP_MIN, mx_2n(c, TN_OP_MAX, mx_add(c, mx_1(c, TN_OP_ROUND, mx_div(c, x, scale)), zero), 0), 255);
+  *scale = mx_2n(c, TN_OP_DIV, range, 255);
+  *zero = mx_1(c, TN_OP_ROUND, mx_2n(c, TN_OP_MIN, mx_2n(c, TN_OP_MAX, mx_1(c, TN_OP_NEG, mx_div(c, lo, *scale)), 0), 255));
+  *y = mx_2n(c, TN_OP_MIN, mx_2n(c, TN_OP_MAX, mx_add(c, mx_1(c, TN_OP_ROUND, mx_div(c, x, *scale)), *zero), 0), 255);
+}
+tn_status tn_ox_dynamic_quantize_linear(tn_ox *c) {
+  tn_ref x = tn_ox_in(c, 0), y = {0}, scale = {0}, zero = {0};
+  tn_ox_dynamic_u8(c, x, &y, &scale, &zero);
+  if (!mx_ok(c)) return c->b.st;
   tn_ox_ret(c, 0, mx_cast(c, y, TN_U8));
   if (c->n_out > 1) tn_ox_ret(c, 1, scale);
   if (c->n_out > 2) tn_ox_ret(c, 2, mx_cast(c, zero, TN_U8));
@@ -118,7 +122,7 @@ tn_status tn_ox_dynamic_quantize_linear(tn_ox *c) {
 /* ---- integer products ---- */
 
 /* x as i32 (small floats: f32) less its zero point, whose vectors run along dim `axis` (-1: as they are). */
-static tn_ref centred(tn_ox *c, tn_ref x, tn_ref z, int axis) {
+tn_ref tn_ox_centred(tn_ox *c, tn_ref x, tn_ref z, int axis) {
   if (!mx_ok(c)) return x;
   x = tn_ox_plain(c, x);
   tn_dtype t = tn_dtype_is_float(mx_dtype(c, x)) ? TN_F32 : TN_I32;
@@ -144,11 +148,11 @@ tn_status tn_ox_matmul_integer(tn_ox *c) {
   tn_ref a = tn_ox_in(c, 0), b = tn_ox_in(c, 1);
   if (!mx_ok(c)) return c->b.st;
   int ra = mx_rank(c, a);
-  return tn_ox_ret(c, 0, tn_ox_matmul_of(c, centred(c, a, tn_ox_opt(c, 2), ra - 2), centred(c, b, tn_ox_opt(c, 3), -1)));
+  return tn_ox_ret(c, 0, tn_ox_matmul_of(c, tn_ox_centred(c, a, tn_ox_opt(c, 2), ra - 2), tn_ox_centred(c, b, tn_ox_opt(c, 3), -1)));
 }
 
 /* acc * (sa * sb / sy), rounded, plus zero point, saturated to z's type. */
-static tn_status requantised(tn_ox *c, tn_ref acc, tn_ref sa, tn_ref sb, tn_ref sy, tn_ref z, int to) {
+tn_status tn_ox_requantised(tn_ox *c, tn_ref acc, tn_ref sa, tn_ref sb, tn_ref sy, tn_ref z, int to) {
   double lo, hi;
   tn_ref k = mx_div(c, mx_mul(c, tn_b_up(&c->b, sa), tn_b_up(&c->b, sb)), tn_b_up(&c->b, sy));
   tn_ref y = mx_mul(c, mx_cast(c, acc, TN_F32), mx_cast(c, k, TN_F32));
@@ -165,20 +169,20 @@ tn_status tn_ox_qlinear_matmul(tn_ox *c) {
   tn_ref a = tn_ox_in(c, 0), sa = tn_ox_in(c, 1), b = tn_ox_in(c, 3), sb = tn_ox_in(c, 4), sy = tn_ox_in(c, 6), z = tn_ox_opt(c, 7);
   if (!mx_ok(c)) return c->b.st;
   int ra = mx_rank(c, a);
-  tn_ref acc = tn_ox_matmul_of(c, centred(c, a, tn_ox_opt(c, 2), ra - 2), centred(c, b, tn_ox_opt(c, 5), -1));
+  tn_ref acc = tn_ox_matmul_of(c, tn_ox_centred(c, a, tn_ox_opt(c, 2), ra - 2), tn_ox_centred(c, b, tn_ox_opt(c, 5), -1));
   sa = tn_ox_scalar(c, sa);
   if (mx_ok(c) && mx_rank(c, sa) == 1 && ra >= 2) sa = tn_b_along(&c->b, sa, ra - 2, ra);   /* one for each row of a */
-  return requantised(c, acc, sa, tn_ox_scalar(c, sb), tn_ox_scalar(c, sy), z.id ? tn_ox_scalar(c, z) : z, tn_ox_elem(c, z.id ? z : a));
+  return tn_ox_requantised(c, acc, sa, tn_ox_scalar(c, sb), tn_ox_scalar(c, sy), z.id ? tn_ox_scalar(c, z) : z, tn_ox_elem(c, z.id ? z : a));
 }
 
 tn_status tn_ox_conv_integer(tn_ox *c) {
   tn_ref x = tn_ox_in(c, 0), w = tn_ox_in(c, 1);
-  return tn_ox_ret(c, 0, tn_nn_conv(c, centred(c, x, tn_ox_opt(c, 2), -1), centred(c, w, tn_ox_opt(c, 3), 0), (tn_ref){0}, false));
+  return tn_ox_ret(c, 0, tn_nn_conv(c, tn_ox_centred(c, x, tn_ox_opt(c, 2), -1), tn_ox_centred(c, w, tn_ox_opt(c, 3), 0), (tn_ref){0}, false));
 }
 tn_status tn_ox_qlinear_conv(tn_ox *c) {
   tn_ref x = tn_ox_in(c, 0), sx = tn_ox_in(c, 1), w = tn_ox_in(c, 3), sw = tn_ox_in(c, 4), sy = tn_ox_in(c, 6), z = tn_ox_opt(c, 7), bias = tn_ox_opt(c, 8);
-  tn_ref acc = tn_nn_conv(c, centred(c, x, tn_ox_opt(c, 2), -1), centred(c, w, tn_ox_opt(c, 5), 0), bias, false);
+  tn_ref acc = tn_nn_conv(c, tn_ox_centred(c, x, tn_ox_opt(c, 2), -1), tn_ox_centred(c, w, tn_ox_opt(c, 5), 0), bias, false);
   sw = tn_ox_scalar(c, sw);
   if (mx_ok(c) && mx_rank(c, sw) == 1) sw = tn_b_along(&c->b, sw, 1, mx_rank(c, acc));      /* one for each output channel */
-  return requantised(c, acc, tn_ox_scalar(c, sx), sw, tn_ox_scalar(c, sy), z.id ? tn_ox_scalar(c, z) : z, tn_ox_elem(c, z.id ? z : x));
+  return tn_ox_requantised(c, acc, tn_ox_scalar(c, sx), sw, tn_ox_scalar(c, sy), z.id ? tn_ox_scalar(c, z) : z, tn_ox_elem(c, z.id ? z : x));
 }
