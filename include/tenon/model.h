@@ -79,7 +79,7 @@ TN_API void tn_session_options_init(tn_session_options *o);
 TN_API tn_status tn_session_create(tn_model *m, const tn_session_options *o, tn_session **out);
 TN_API void tn_session_destroy(tn_session *s);
 /** Runs the model. in: [n_in], entry NULL = none. out: [n_out], each a value that the caller releases; untouched when the call fails.
- *  TN_E_ARG names input, dim, wanted and found; TN_E_INDEX; TN_E_NOMEM; TN_E_UNSUPPORTED. */
+ *  TN_E_ARG names input, dim, wanted and found; TN_E_INDEX; TN_E_ZERO; TN_E_NOMEM; TN_E_UNSUPPORTED. */
 TN_API tn_status tn_session_run(tn_session *s, tn_value *const *in, tn_value **out);
 /** Writes results into the caller's dense row-major tensors (shape and dtype must be those of the result): no allocation after the first run of a size when
  *  the model is one plan. */

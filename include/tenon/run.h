@@ -43,7 +43,7 @@ TN_API tn_status tn_run_out(tn_run *r, uint32_t i, tn_tensor *out);
 TN_API int32_t tn_run_out_alias(const tn_run *r, uint32_t i);   /**< input number, or -1 */
 /** Runs the plan. out: [n_out] caller-owned memory with the shapes and strides of tn_run_out (64-byte alignment is best, not needed).
  *  Entries of outputs that are views of inputs, sizes or nothing are not looked at (a size is also stored where data points, if not NULL).
- *  out must not overlap inputs. Mutated inputs are written in place. TN_E_INDEX: an index tensor pointed outside its table; outputs undefined. No allocation after the first run of a size. */
+ *  out must not overlap inputs. Mutated inputs are written in place. TN_E_INDEX: an index tensor pointed outside its table; TN_E_ZERO: an integer was divided by zero; outputs undefined. No allocation after the first run of a size. */
 TN_API tn_status tn_run_exec(tn_run *r, tn_tensor *out);
 /** Text of the last error of this run; never NULL; valid until the next call on it. */
 TN_API const char *tn_run_error(const tn_run *r);

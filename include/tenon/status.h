@@ -27,7 +27,8 @@ typedef enum tn_status {
   TN_E_IO = 6,          /**< file or system call failed */
   TN_E_DEVICE = 7,      /**< a device or a kernel failed */
   TN_E_INTERNAL = 8,    /**< a rule of our own was broken: please report */
-  TN_E_INDEX = 9        /**< an index tensor points outside its table */
+  TN_E_INDEX = 9,       /**< an index tensor points outside its table */
+  TN_E_ZERO = 10        /**< an integer was divided by zero */
 } tn_status;
 
 /** Short stable name of a code ("TN_E_PARSE"); never NULL. */

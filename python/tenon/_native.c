@@ -64,6 +64,10 @@ static struct {
 } torch_;
 
 static void raise_status(tn_status s, const char *what) {
+  if (s == TN_E_ZERO) { /* torch's words */
+    PyErr_SetString(PyExc_RuntimeError, "ZeroDivisionError");
+    return;
+  }
   PyObject *kind = s == TN_E_ARG ? PyExc_ValueError : s == TN_E_INDEX ? PyExc_IndexError : s == TN_E_NOMEM ? PyExc_MemoryError : PyExc_RuntimeError;
   PyErr_Format(kind, "%s: %s", tn_status_name(s), what && *what ? what : "no message");
 }

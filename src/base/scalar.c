@@ -132,6 +132,7 @@ static int64_t eval_int(tn_scalar_op op, tn_dtype t, const tn_num *x) {
     case TN_S_SIGN: return (a > 0) - (a < 0);
     case TN_S_RELU: return a > 0 ? a : 0;
     case TN_S_NOT: return t == TN_BOOL ? !a : ~a;
+    case TN_S_DIVISOR: return a; /* who applies it to elements looks for zeros */
     case TN_S_ADD: return (int64_t)(ua + ub);
     case TN_S_SUB: return (int64_t)(ua - ub);
     case TN_S_MUL: return (int64_t)(ua * ub);

@@ -13,6 +13,7 @@ const char *tn_status_name(tn_status s) {
     case TN_E_DEVICE: return "TN_E_DEVICE";
     case TN_E_INTERNAL: return "TN_E_INTERNAL";
     case TN_E_INDEX: return "TN_E_INDEX";
+    case TN_E_ZERO: return "TN_E_ZERO";
   }
   return "TN_E_UNKNOWN";
 }

@@ -7,7 +7,7 @@
 
 /* out[i0,..] = op(in0[i0,..], ...); in[k]: shape aligned at the right, dims of size 1 stretch.
  * Source: https://docs.pytorch.org/docs/stable/notes/broadcasting.html, functions as torch.<name>. */
-void tn_k_eltwise_ref(tn_scalar_op op, const tn_tensor *in, int n_in, tn_tensor *out) {
+tn_status tn_k_eltwise_ref(tn_scalar_op op, const tn_tensor *in, int n_in, tn_tensor *out) {
   int64_t stride[3][TN_K_MAX_RANK], idx[TN_K_MAX_RANK] = {0}, off[3] = {0}, n = tn_k_numel(out);
   tn_dtype t = (tn_dtype)in[op == TN_S_SELECT].dtype;
   for (int k = 0; k < n_in; k++) {
@@ -19,9 +19,11 @@ void tn_k_eltwise_ref(tn_scalar_op op, const tn_tensor *in, int n_in, tn_tensor 
   for (int64_t i = 0; i < n; i++) {
     tn_num arg[3];
     for (int k = 0; k < n_in; k++) arg[k] = tn_k_load(&in[k], off[k]);
+    if (op == TN_S_DIVISOR && arg[0].i == 0) return TN_E_ZERO;
     tn_k_store(out, i, tn_scalar_eval(op, t, arg));
     tn_k_next(out->rank, out->shape, idx, n_in, stride, off);
   }
+  return TN_OK;
 }
 
 /* out[i] = (dtype of out) in[i], same shape. Source: torch.Tensor.to. */

@@ -7,7 +7,7 @@
 #include "base/pool.h"
 #include "base/scalar.h"
 
-void tn_k_eltwise_ref(tn_scalar_op op, const tn_tensor *in, int n_in, tn_tensor *out);      /* broadcast by strides of 0 prepared inside from shapes */
+tn_status tn_k_eltwise_ref(tn_scalar_op op, const tn_tensor *in, int n_in, tn_tensor *out); /* broadcast by strides of 0 prepared inside from shapes; TN_E_ZERO: divisor of 0 */
 void tn_k_cast_ref(const tn_tensor *in, tn_tensor *out);
 void tn_k_strided_copy_ref(const tn_tensor *in /* any strides */, tn_tensor *out);          /* same shape: permute, broadcast, slice and flip are strides */
 void tn_k_full_ref(tn_num v, tn_tensor *out);

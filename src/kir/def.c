@@ -177,6 +177,7 @@ tn_kx_id tn_kx_scalar(tn_kdef *k, tn_scalar_op op, tn_kx_id a, tn_kx_id b, tn_kx
   int64_t va = 0, vb = 0;
   bool ca = int_const(k, a, &va), cb = n == 2 && int_const(k, b, &vb), yes;
   if (op == TN_S_SELECT && bool_const(k, a, &yes) && k->x[b].dtype == k->x[c].dtype) return yes ? b : c;
+  if (op == TN_S_DIVISOR && k->x[a].op == TN_KX_CONST && k->x[a].imm.i != 0) return a;
   if (op == TN_S_AND && k->x[a].dtype == TN_BOOL && k->x[b].dtype == TN_BOOL) {
     if (bool_const(k, a, &yes)) return yes ? b : a;
     if (bool_const(k, b, &yes)) return yes ? a : b;

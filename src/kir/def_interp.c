@@ -25,7 +25,7 @@ typedef struct machine {
   tn_num *val; /* [n_x] */
   bool *mark;
   kept *kept; /* [n_stage] */
-  bool index_error;
+  bool index_error, zero_error;
   /* the stage that runs */
   uint32_t stage, n_axis, n_loop;
   uint8_t loop[2 * TN_DEF_MAX_AXES];
@@ -94,6 +94,7 @@ static tn_status evaluate(machine *m, tn_kx_id id) {
     }
     case TN_KX_SCALAR: {
       tn_num arg[3] = {m->val[x->arg[0]], m->val[x->arg[1]], m->val[x->arg[2]]};
+      if (x->sop == TN_S_DIVISOR && arg[0].i == 0) m->zero_error = true;
       *out = tn_scalar_eval((tn_scalar_op)x->sop, (tn_dtype)(x->sop == TN_S_SELECT ? x->dtype : m->k->x[x->arg[0]].dtype), arg);
       break;
     }
@@ -254,6 +255,7 @@ tn_status tn_kdef_interpret(tn_diag *d, const tn_kdef *k, const int64_t *sym_val
     s = run_stage(&m, i, is_read);
   }
   tn_arena_deinit(&m.a);
+  if (s == TN_OK && m.zero_error) return tn_fail(d, TN_E_ZERO, "kernel @%s: an integer is divided by zero", k->name);
   if (s == TN_OK && m.index_error) return tn_fail(d, TN_E_INDEX, "kernel @%s: an index is out of range", k->name);
   return s;
 }

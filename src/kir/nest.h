@@ -41,6 +41,7 @@ typedef enum tn_nop {
   TN_N_IF,        /* scalar bool a; region follows (no else: use a second IF) */
   TN_N_END,       /* closes the innermost FOR or IF */
   TN_N_INDEX_ERROR, /* records that an index is out of range: a->status[0] = 1 when scalar/any lane of bool a (mask c optional) */
+  TN_N_ZERO_ERROR,  /* records that a divisor is zero: the same with a->status[0] = 2 */
   TN_N_TRANSPOSE, /* lanes x lanes block: reads vars?  reserved, not emitted yet */
   TN_N_NOPS
 } tn_nop;

@@ -90,9 +90,9 @@ static void run_scalar(const machine *m, const tn_ninst *i, tn_num *out) {
   }
 }
 
-static void run_index_error(const machine *m, const tn_ninst *i) {
+static void run_error(const machine *m, const tn_ninst *i) {
   for (int k = 0; k < tn_n_type(m->n, i->a).lanes; k++)
-    if (lanes(m, i->a)[k].i && lane_on(m, i, k)) *m->args->status = 1;
+    if (lanes(m, i->a)[k].i && lane_on(m, i, k)) *m->args->status = i->op == TN_N_INDEX_ERROR ? 1 : 2;
 }
 
 /* Executes one instruction and returns the number of the next. */
@@ -139,7 +139,7 @@ static uint32_t step(const machine *m, uint32_t at) {
       if (iv->i < index_of(m, f->b)) return opener + 1;
       break;
     }
-    case TN_N_INDEX_ERROR: run_index_error(m, i); break;
+    case TN_N_INDEX_ERROR: case TN_N_ZERO_ERROR: run_error(m, i); break;
     case TN_N_PREFETCH: case TN_N_TRANSPOSE: case TN_N_NOPS: break;
   }
   return at + 1;

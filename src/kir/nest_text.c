@@ -52,6 +52,7 @@ const tn_nop_info tn_nop_infos[TN_N_NOPS] = {
     [TN_N_IF] = {"if", "a", 0, 0, 0},
     [TN_N_END] = {"end", "", 0, 0, 0},
     [TN_N_INDEX_ERROR] = {"index_error", "a", 0, TN_NW_MASK, 0},
+    [TN_N_ZERO_ERROR] = {"zero_error", "a", 0, TN_NW_MASK, 0},
     [TN_N_TRANSPOSE] = {"transpose", "", 0, 0, 0},
 };
 #undef V

@@ -147,7 +147,7 @@ static tn_status check_types(checker *k, const tn_ninst *i) {
       return same(i->vt, i64) ? TN_OK : bad(k, "yields i64");
     }
     case TN_N_IF: return want(k, i->a, 'a', (tn_vt){TN_BOOL, 1});
-    case TN_N_INDEX_ERROR: {
+    case TN_N_INDEX_ERROR: case TN_N_ZERO_ERROR: {
       tn_vt a = tn_n_type(n, i->a);
       if (a.dtype != TN_BOOL) return bad(k, "operand a is not bool");
       return i->c ? want(k, i->c, 'c', a) : TN_OK;

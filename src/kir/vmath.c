@@ -85,6 +85,7 @@ static tn_nv int_function(tn_nest *n, tn_scalar_op op, tn_nv x, tn_nv y) {
   tn_vt vt = tn_n_type(n, x);
   tn_nv zero = tn_n_const(n, vt, (tn_num){.i = 0}), one = tn_n_const(n, vt, (tn_num){.i = 1});
   switch (op) {
+    case TN_S_DIVISOR: return x; /* its error is zero_error's business */
     case TN_S_RELU: return tn_dtype_is_unsigned((tn_dtype)vt.dtype) ? x : tn_n_op2(n, TN_S_MAX, x, zero);
     case TN_S_SIGN: {
       tn_nv up = tn_n_select(n, tn_n_op2(n, TN_S_GT, x, zero), one, zero);

@@ -525,6 +525,7 @@ static tn_status compute(ctx *c, tn_ref v, const tn_kx_id *idx, tn_kx_id guard, 
     tn_dtype ot = (tn_dtype)tn_typeof(c->g, n->in[n->op == TN_OP_SELECT ? 1 : 0])->dtype;
     if (acc_dtype(ot) != ot && n->op != TN_OP_SELECT)
       for (int i = 0; i < n->n_in; i++) a[i] = tn_kx_cast(c->k, a[i], acc_dtype(ot));
+    if (n->op == TN_OP_DIVISOR && guard) a[0] = tn_kx_scalar(c->k, TN_S_SELECT, guard, a[0], tn_kx_const(c->k, ot, (tn_num){.i = 1}));
     *out = tn_kx_scalar(c->k, (tn_scalar_op)n->op, a[0], a[1], a[2]);
     if (*out) *out = tn_kx_cast(c->k, *out, t);
     if (!*out) return NOMEM(c);

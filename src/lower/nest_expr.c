@@ -345,6 +345,11 @@ tn_nv tn_nb_eval(tn_nb *b, tn_kx_id x, uint32_t r, uint32_t q) {
         if (tn_n_type(b->n, a[i]).lanes > lanes) lanes = tn_n_type(b->n, a[i]).lanes;
       }
       for (int i = 0; i < n; i++) a[i] = tn_nb_splat(b, a[i], lanes);
+      if (e->sop == TN_S_DIVISOR) {
+        tn_nv zero = tn_n_const(b->n, tn_n_type(b->n, a[0]), (tn_num){.i = 0});
+        tn_n_add(b->n, (tn_ninst){.op = TN_N_ZERO_ERROR, .vt = {TN_BOOL, (uint8_t)lanes}, .a = tn_n_op2(b->n, TN_S_EQ, a[0], zero),
+                                  .c = lanes == (uint32_t)b->lanes ? tail_mask(b, q) : 0});
+      }
       v = tn_n_scalar(b->n, (tn_scalar_op)e->sop, a[0], a[1], a[2]);
       break;
     }

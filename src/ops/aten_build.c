@@ -97,6 +97,14 @@ tn_ref tn_b_bool(tn_decomp_ctx *c, tn_ref a) {
   return tn_b_2(c, TN_OP_NE, a, tn_b_num(c, 0, tn_b_dtype(c, a)));
 }
 
+tn_ref tn_b_divisor(tn_decomp_ctx *c, tn_ref a) {
+  if (c->st != TN_OK || !tn_dtype_is_int(tn_b_dtype(c, a))) return a;
+  const tn_node *n = &c->g->node[c->g->value[a.id].node];
+  const tn_attr_val *v = n->op == TN_OP_FULL ? tn_attr_get(n, "value") : NULL;
+  if (v && v->kind == TN_AT_INT && tn_num_cast((tn_num){.i = v->u.i}, TN_I64, tn_b_dtype(c, a)).i != 0) return a;
+  return tn_b_1(c, TN_OP_DIVISOR, a);
+}
+
 /* ---- scalars and fills ---- */
 
 /* The number as an attribute of dtype t: kinds follow the dtype so that printed graphs read alike. */

@@ -121,7 +121,9 @@ static tn_status arith_named(tn_decomp_ctx *c, tn_op op, const char *a, const ch
     if (op == TN_OP_ADD) op = TN_OP_OR;
     else if (op == TN_OP_MUL) op = TN_OP_AND;
   }
-  return tn_at_ret(c, 0, tn_b_2(c, op, tn_at_as(c, o[0], t), tn_at_as(c, o[1], t)));
+  tn_ref x = tn_at_as(c, o[0], t), y = tn_at_as(c, o[1], t);
+  if (op == TN_OP_FLOORDIV || op == TN_OP_TRUNCDIV || op == TN_OP_REMAINDER || op == TN_OP_FMOD) y = tn_b_divisor(c, y);
+  return tn_at_ret(c, 0, tn_b_2(c, op, x, y));
 }
 #define ARITH(fn, op) tn_status tn_d_##fn(tn_decomp_ctx *c) { return arith_named(c, TN_OP_##op, "self", "other"); }
 ARITH(mul, MUL) ARITH(div, DIV) ARITH(floor_divide, FLOORDIV) ARITH(remainder, REMAINDER) ARITH(fmod, FMOD) ARITH(atan2, ATAN2)

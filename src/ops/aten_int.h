@@ -67,6 +67,7 @@ tn_ref tn_b_sel(tn_decomp_ctx *c, tn_ref cond, tn_ref a, tn_ref b);
 tn_ref tn_b_cast(tn_decomp_ctx *c, tn_ref a, tn_dtype t);
 tn_ref tn_b_up(tn_decomp_ctx *c, tn_ref a);                                   /* f16, bf16 -> f32, others as they are */
 tn_ref tn_b_bool(tn_decomp_ctx *c, tn_ref a);                                 /* a != 0 */
+tn_ref tn_b_divisor(tn_decomp_ctx *c, tn_ref a);                              /* a, an error of the call where it is 0; floats and known divisors as they are */
 /* Scalars: FULL of shape [], they broadcast. */
 tn_ref tn_b_num(tn_decomp_ctx *c, double v, tn_dtype t);
 tn_ref tn_b_int(tn_decomp_ctx *c, int64_t v, tn_dtype t);

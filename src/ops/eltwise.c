@@ -17,8 +17,7 @@ tn_status tn_infer_scalar(tn_infer_ctx *c) {
   return tn_rule_result(c, tn_scalar_is_bool(op) ? TN_BOOL : t, rank, dim);
 }
 tn_status tn_eval_scalar(tn_eval_ctx *c) {
-  tn_k_eltwise_ref((tn_scalar_op)c->n->op, c->in, c->n->n_in, c->out);
-  return TN_OK;
+  return tn_eval_status(c, tn_k_eltwise_ref((tn_scalar_op)c->n->op, c->in, c->n->n_in, c->out));
 }
 
 tn_status tn_infer_CAST(tn_infer_ctx *c) {

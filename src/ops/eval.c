@@ -43,6 +43,7 @@ tn_status tn_eval_number(const tn_eval_ctx *c, const char *name, tn_dtype t, tn_
 }
 tn_status tn_eval_status(tn_eval_ctx *c, tn_status s) {
   if (s == TN_E_INDEX) return tn_eval_fail(c, s, "index out of range of dim of %s", tn_dtype_name((tn_dtype)c->in->dtype));
+  if (s == TN_E_ZERO) return tn_eval_fail(c, s, "%s", "an integer is divided by zero");
   if (s != TN_OK) return tn_eval_fail(c, s, "kernel failed: %s", tn_status_name(s));
   return TN_OK;
 }

@@ -41,6 +41,7 @@ static tn_status fold_fill(folder *f, uint32_t id, tn_ref *out) {
     if (n->n_in > 3) return TN_OK;
     for (uint32_t k = 0; k < n->n_in; k++)
       if (!tn_px_fill(g, n->in[k], &arg[k])) return TN_OK;
+    if (n->op == TN_OP_DIVISOR && arg[0].i == 0) return TN_OK; /* the call's error */
     tn_dtype in_t = (tn_dtype)tn_typeof(g, n->in[0])->dtype;
     if (n->op == TN_OP_CAST) v = tn_num_cast(arg[0], in_t, (tn_dtype)t.dtype);
     else v = tn_scalar_eval((tn_scalar_op)n->op, n->op == TN_OP_SELECT ? (tn_dtype)t.dtype : in_t, arg);

@@ -42,7 +42,9 @@ static inline tn_status run_step(tn_run *r, tn_rstep *s, unsigned char *scratch)
       tn_pool_run(r->pool, run_blocks, &l, s->blocks, s->grain);
     }
     if (__builtin_expect(r->status != 0, 0)) {
+      bool zero = r->status == 2;
       r->status = 0;
+      if (zero) return tn_fail(&r->diag, TN_E_ZERO, "an integer is divided by zero in %s", text_of(s));
       return tn_fail(&r->diag, TN_E_INDEX, "an index is out of range in %s", text_of(s));
     }
   } else if (s->kind == TN_PS_LIB) {

@@ -132,6 +132,21 @@ def test_wrong_shapes_and_indices():
     refused(lambda x: x.expand(2**45, 3) + 1, r(3))  # no machine has this much memory
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8])
+def test_integers_divided_by_zero(dtype):
+    x, y, zero = torch.arange(1, 41).to(dtype), torch.ones(40, dtype=dtype), torch.zeros((), dtype=dtype)
+    y[33] = 0
+    for f in (torch.floor_divide, torch.remainder, torch.fmod, lambda x, y: torch.div(x, y, rounding_mode="trunc")):
+        refused(f, x, y, match="^ZeroDivisionError$")
+        refused(f, x, zero, match="^ZeroDivisionError$")
+        refused(lambda x: f(x, 0), x, match="^ZeroDivisionError$")
+        same(f, x, y + (y == 0))
+        same(lambda x: f(x, 3), x)
+        same(f, x[:0], zero)
+    same(lambda x, y: x / y, x, y)
+    same(lambda x, y: x.float() % y, x, y)
+
+
 def test_a_compiled_function_outlives_a_wrong_call():
     f = torch.compile(lambda x, i: x[i] * 2, backend="tenon")
     x = r(4, 3)

@@ -157,6 +157,20 @@ static void integers(world *w, const int64_t *p) {
   RET(w, o2(w, TN_OP_REMAINDER, x, y));
   RET(w, o2(w, TN_OP_XOR, mul(w, x, y), o2(w, TN_OP_SUB, x, y)));
 }
+static void divided(world *w, const int64_t *p) { /* p[2]: 1 makes every divisor positive; some quotients are looked at through a pad */
+  tn_dtype t = (tn_dtype)p[1];
+  tn_ref x = IN(t, p[0], 5), y = IN(t, p[0], 5), one = tn_b_int(C, 1, t);
+  if (p[2]) y = o2(w, TN_OP_MAX, y, one);
+  tn_ref q = o2(w, TN_OP_FLOORDIV, x, tn_b_divisor(C, y));
+  RET(w, q);
+  RET(w, tn_b_pad(C, o2(w, TN_OP_REMAINDER, x, tn_b_divisor(C, y)), (tn_dim[]){1, 0}, (tn_dim[]){0, 3}, &(tn_attr_val){.kind = TN_AT_INT}));
+}
+static void divided_sum(world *w, const int64_t *p) {
+  tn_dtype t = (tn_dtype)p[1];
+  tn_ref x = IN(t, 3, p[0]), y = IN(t, p[0]);
+  if (p[2]) y = o2(w, TN_OP_MAX, y, tn_b_int(C, 1, t));
+  RET(w, tn_b_reduce1(C, TN_C_SUM, o2(w, TN_OP_TRUNCDIV, x, tn_b_divisor(C, y)), 1, false));
+}
 static void unsigned_casts(world *w, const int64_t *p) {
   tn_dtype t = (tn_dtype)p[1];
   tn_ref x = IN(t, p[0]), f = IN(TN_F32, p[0]);
@@ -521,6 +535,12 @@ static void table_pointwise(world *w) {
   RUN(integers, ((options){.index_max = 100}), 65, TN_I32);
   RUN(integers, ((options){.index_max = 100}), 20, TN_I64);
   RUN(integers, ((options){.index_max = 100}), 50, TN_U8);
+  static const int64_t divided_of[] = {TN_I64, TN_I32, TN_I8, TN_U8, TN_U16, TN_U64};
+  for (size_t i = 0; i < sizeof divided_of / sizeof *divided_of; i++)
+    for (int64_t safe = 0; safe < 2; safe++) {
+      RUN(divided, PLAIN, i % 2 ? 13 : S0, divided_of[i], safe);
+      RUN(divided_sum, PLAIN, i % 2 ? S0 : 37, divided_of[i], safe);
+    }
   for (int64_t t = TN_U16; t <= TN_U64; t++) {
     RUN(integers, ((options){.index_max = 100}), 45, t);
     RUN(choices, ((options){.index_max = 100}), S0, t);

@@ -46,7 +46,7 @@ typedef struct bench {
   gen_port in[MAX_PORTS], out[MAX_PORTS];
   uint32_t n_in, n_out;
   const int64_t *sym;
-  bool index_error; /* the reference met one */
+  tn_status error; /* the reference met one: TN_E_INDEX, TN_E_ZERO */
   const char *phase;
   const tn_target *target;
   int threads;
@@ -217,7 +217,7 @@ static bool run_def(bench *b, char **got) {
   if (ok) {
     tn_diag_clear(b->c->d);
     tn_status s = tn_kdef_interpret(b->c->d, b->k, b->sym, m.ptr, m.elems);
-    if (s != (b->index_error ? TN_E_INDEX : TN_OK))
+    if (s != b->error)
       ok = bad(b);
     else
       ok = collect(b, &m, got);
@@ -271,8 +271,8 @@ static bool run_code(bench *b, tn_kernel_fn fn, bool at_end, bool cuts, char **g
     cut[n_cut] = blocks;
   }
   ok = call(b, fn, &args, cut, n_cut, m.scratch.p, (size_t)scratch);
-  if (ok && (status != 0) != b->index_error) {
-    say(b, status ? "an index error that is none" : "no index error");
+  if (ok && status != (b->error == TN_OK ? 0 : b->error == TN_E_INDEX ? 1 : 2)) {
+    say(b, status ? "an error that is none" : "no error");
     ok = false;
   }
   ok = ok && collect(b, &m, got);
@@ -419,8 +419,8 @@ static bool set_round(bench *b, uint32_t round) {
   b->phase = "reference";
   tn_diag_clear(c->d);
   tn_status s = tn_ops_eval_graph(c->d, c->a, c->g, in, out);
-  b->index_error = s == TN_E_INDEX;
-  if (s != TN_OK && !b->index_error) return bad(b);
+  b->error = s;
+  if (s != TN_OK && s != TN_E_INDEX && s != TN_E_ZERO) return bad(b);
   for (uint32_t i = 0; i < b->n_out && s == TN_OK; i++)
     memcpy(b->out[i].dense, out[i].data, (size_t)b->out[i].n * tn_dtype_size(b->out[i].t));
   return true;
@@ -503,7 +503,7 @@ static bool run_target(bench *b, const tn_device_api *cpu, tn_device *dev) {
     if (!ok) break;
     double work = work_of(b, &terms);
     b->tol_terms = terms;
-    bool interpret = work < 4e6, wanted = !b->index_error;
+    bool interpret = work < 4e6, wanted = b->error == TN_OK;
     if (interpret) {
       ok = run_def(b, def_got);
       if (ok && wanted) ok = compare_all(b, def_got, NULL, "definition");

@@ -94,7 +94,7 @@ static void load_arguments(tn_ll *e) {
     if (memory && i->base >= 0) e->param[i->base] = e->fn;
     if (i->op == TN_N_SIZE) e->size[i->imm.i] = e->fn;
     uses_zeros |= memory && (i->base == TN_BASE_ZEROS || (i->flags & TN_NF_GUARD) || (i->c && i->vt.lanes == 1));
-    uses_status |= i->op == TN_N_INDEX_ERROR;
+    uses_status |= i->op == TN_N_INDEX_ERROR || i->op == TN_N_ZERO_ERROR;
   }
   for (uint32_t k = 0; k < n->n_scratch; k++)
     if (n->scratch[k].size_slot >= 0) e->size[n->scratch[k].size_slot] = e->fn;
@@ -282,7 +282,7 @@ static tn_status emit_inst(tn_ll *e, tn_nv at) {
     case TN_N_FOR: begin_for(e, at); break;
     case TN_N_IF: begin_if(e, at); break;
     case TN_N_END: end_region(e); break;
-    case TN_N_INDEX_ERROR: tn_ll_index_error(e, i); break;
+    case TN_N_INDEX_ERROR: case TN_N_ZERO_ERROR: tn_ll_error(e, i); break;
     case TN_N_TRANSPOSE: case TN_N_NOPS: return tn_fail(e->d, TN_E_INTERNAL, "nest @%s, %%%u: not an instruction for this emitter", e->n->name, at);
   }
   return TN_OK;

@@ -285,11 +285,11 @@ void tn_ll_prefetch(tn_ll *e, const tn_ninst *i) {
   tn_ll_intrinsic(e, "llvm.prefetch", &e->ptr, 1, args, 4);
 }
 
-void tn_ll_index_error(tn_ll *e, const tn_ninst *i) {
+void tn_ll_error(tn_ll *e, const tn_ninst *i) {
   LLVMValueRef bad = e->val[i->a];
   if (i->c) bad = LLVMBuildAnd(e->b, bad, e->val[i->c], "");
   LLVMBasicBlockRef join = branch_if(e, tn_ll_any(e, bad, tn_n_type(e->n, i->a).lanes));
-  LLVMValueRef st = LLVMBuildStore(e->b, LLVMConstInt(e->i32, 1, 0), e->status);
+  LLVMValueRef st = LLVMBuildStore(e->b, LLVMConstInt(e->i32, i->op == TN_N_INDEX_ERROR ? 1 : 2, 0), e->status);
   LLVMSetAlignment(st, 4);
   LLVMSetOrdering(st, LLVMAtomicOrderingMonotonic); /* workers may report at the same time */
   join_at(e, join);

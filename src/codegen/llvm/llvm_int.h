@@ -66,6 +66,6 @@ LLVMValueRef tn_ll_any(tn_ll *e, LLVMValueRef mask, unsigned lanes);
 LLVMValueRef tn_ll_load(tn_ll *e, const tn_ninst *i);
 void tn_ll_store(tn_ll *e, const tn_ninst *i);
 void tn_ll_prefetch(tn_ll *e, const tn_ninst *i);
-void tn_ll_index_error(tn_ll *e, const tn_ninst *i);
+void tn_ll_error(tn_ll *e, const tn_ninst *i);
 
 #endif

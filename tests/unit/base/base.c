@@ -26,6 +26,7 @@ static void test_diag(void **state) {
   assert_int_equal(tn_diag_while(&d, TN_E_NOMEM, "reading"), TN_E_NOMEM);
   assert_string_equal(d.text, "TN_E_NOMEM; while reading");
   assert_string_equal(tn_status_name(TN_E_INDEX), "TN_E_INDEX");
+  assert_string_equal(tn_status_name(TN_E_ZERO), "TN_E_ZERO");
   assert_non_null(tn_status_name((tn_status)99));
 }
 

@@ -109,6 +109,8 @@ static void test_index_error(void **state) {
   assert_int_equal(m.status, 0);
   run("%9 = load boolx4 p3[%1] index_error %9", &m);
   assert_int_equal(m.status, 1);
+  run("%9 = load boolx4 p3[%1] zero_error %9", &m);
+  assert_int_equal(m.status, 2);
 }
 
 /* Expansions by the interpreter against the scalar's own meaning: integers exactly, floats closely. */

@@ -49,9 +49,10 @@ static const char sample[] =
     "    %34 = load f32x8 zeros[%3]\n"
     "    if %9\n"
     "      index_error %28 mask %14\n"
+    "      zero_error %9\n"
     "    end\n"
     "  end\n"
-    "  %39 = const u64 18446744073709551615\n"
+    "  %40 = const u64 18446744073709551615\n"
     "}\n";
 
 static tn_status parse(const char *text, tn_str *out, tn_diag *d) {
