@@ -54,6 +54,7 @@ bool tn_dims_collecting(const tn_dims *t);
 tn_status tn_dims_assume(tn_dims *t, tn_dim a, tn_dim b, const char *where);
 bool tn_dims_assumed(const tn_dims *t, tn_dim a, tn_dim b);     /* recorded, in either order */
 uint32_t tn_dims_n_assumed(const tn_dims *t);
+void tn_dims_forget_assumed(tn_dims *t, uint32_t n);            /* those after the first n: what asked for them is taken back */
 void tn_dims_get_assumed(const tn_dims *t, uint32_t i, tn_dim *out_a, tn_dim *out_b, const char **out_where);
 /* Linear program for evaluation without the table (plans): see tn_dim_code. Ops push on a stack of int64. */
 typedef struct tn_dim_code { uint8_t op; int64_t v; } tn_dim_code; /* op: 'c' const, 's' symbol ordinal, '+', '*', '/', '%', 'm' min, 'M' max */

@@ -30,6 +30,10 @@ tn_status tn_dims_assume(tn_dims *t, tn_dim a, tn_dim b, const char *where) {
 
 uint32_t tn_dims_n_assumed(const tn_dims *t) { return t->n_pairs; }
 
+void tn_dims_forget_assumed(tn_dims *t, uint32_t n) {
+  if (n < t->n_pairs) t->n_pairs = n;
+}
+
 void tn_dims_get_assumed(const tn_dims *t, uint32_t i, tn_dim *out_a, tn_dim *out_b, const char **out_where) {
   bool ok = i < t->n_pairs;
   *out_a = ok ? t->pair[i].a : 0;

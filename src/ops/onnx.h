@@ -20,7 +20,7 @@ typedef struct tn_ox_attr {
 } tn_ox_attr;
 
 /* What is known of a value that is no ranked tensor (dtype OBJ): its kind (tn_port_kind of plan/module.h, by value), the element type and, for lists and optionals of
- * tensors, the type of the items (rank -1: unknown; dims that are not known are TN_DIM_BAD). A tensor of unknown rank: kind 0, rank -1. */
+ * tensors, the type of the items (rank -1: unknown, -2: there were no items yet; dims that are not known are TN_DIM_BAD). A tensor of unknown rank: kind 0, rank -1. */
 typedef struct tn_ox_obj { uint8_t kind, elem, key_elem; int8_t rank; const tn_dim *dim; } tn_ox_obj;
 enum { TN_OX_K_TENSOR, TN_OX_K_SEQUENCE, TN_OX_K_OPTIONAL, TN_OX_K_OPTIONAL_SEQUENCE, TN_OX_K_MAP, TN_OX_K_SEQUENCE_MAP, TN_OX_K_ANY }; /* = tn_port_kind */
 
@@ -37,6 +37,10 @@ typedef struct tn_ox_env {
    * read (to be passed after the formal ones, in order; the same for all of them). Graphs of one node (then, else) are imported by one call. */
   tn_status (*subgraphs)(struct tn_ox_env *e, tn_diag *d, const tn_ox_attr *const *graph, uint32_t n_graph, const tn_type *in_type, const tn_ox_obj *in_obj, uint32_t n_in,
                          uint32_t *out_func, struct tn_ox_env **out_env, tn_ref **capture, uint32_t *n_capture);
+  /* A function that is written by `fill` (a loop's body): called with the inputs of the given types; it builds in env->g, may use env->inlined, and adds the outputs.
+   * The rest as above. */
+  tn_status (*enclose)(struct tn_ox_env *e, tn_diag *d, const char *name, tn_status (*fill)(void *ctx, struct tn_ox_env *env, const tn_ref *in, uint32_t n_in), void *ctx,
+                       const tn_type *in_type, const tn_ox_obj *in_obj, uint32_t n_in, uint32_t *out_func, struct tn_ox_env **out_env, tn_ref **capture, uint32_t *n_capture);
   /* Imports the nodes of a GRAPH attribute into this very function (a branch that is known to be taken, an unrolled body): its formal inputs are in[n_in]. */
   tn_status (*inlined)(struct tn_ox_env *e, tn_diag *d, const tn_ox_attr *graph, const tn_ref *in, uint32_t n_in, tn_ref *out, uint32_t n_out);
   /* Number of formal inputs and outputs of a GRAPH attribute. */

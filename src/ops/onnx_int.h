@@ -36,6 +36,11 @@ int tn_ox_consts(tn_ox *c, tn_ref r, int64_t *out, int max);
 int tn_ox_sizes(tn_ox *c, tn_ref r, tn_dim *out, int max, int64_t lo);
 /* Bytes of a constant operand (CONST, or prims on constants that fold): row-major in the arena; false = not constant. */
 bool tn_ox_data(tn_ox *c, tn_ref r, tn_tensor *out);
+/* The type of a value that is described by o, with fresh symbols for dims that are not known (put into o, too): OBJ when it is no tensor of known rank. */
+tn_type tn_ox_type_of(tn_ox *c, tn_ox_obj *o);
+void tn_ox_describe(tn_ox *c, tn_ref r, tn_ox_obj o);                   /* what is known of r, an OBJ or a tensor (element type) */
+tn_ref tn_ox_item_at(tn_ox *c, tn_ref list, tn_ox_obj o, tn_ref at);    /* item of a list that o describes */
+tn_ref tn_ox_insert(tn_ox *c, tn_ref list, tn_ref item, tn_ref at);     /* at id 0: at the end */
 tn_dim tn_ox_fresh(tn_ox *c, int64_t lo, int64_t hi);                   /* a new symbol "u<n>" */
 /* Axes from attribute `name` (before opset `since`) or constant operand k, wrapped into [0, rank); -1: none given. */
 int tn_ox_axes(tn_ox *c, const char *name, int since, uint32_t k, int rank, int *out);

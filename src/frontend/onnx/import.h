@@ -90,6 +90,8 @@ tn_status tn_onnx_ports(importer *im, func *f, const pb_graph *g);
 /* subgraph.c: the environment's callbacks */
 tn_status tn_onnx_subgraphs(tn_ox_env *e, tn_diag *d, const tn_ox_attr *const *graph, uint32_t n_graph, const tn_type *in_type, const tn_ox_obj *in_obj, uint32_t n_in,
                             uint32_t *out_func, tn_ox_env **out_env, tn_ref **capture, uint32_t *n_capture);
+tn_status tn_onnx_enclose(tn_ox_env *e, tn_diag *d, const char *name, tn_status (*fill)(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t n_in), void *ctx, const tn_type *in_type,
+                          const tn_ox_obj *in_obj, uint32_t n_in, uint32_t *out_func, tn_ox_env **out_env, tn_ref **capture, uint32_t *n_capture);
 tn_status tn_onnx_inlined(tn_ox_env *e, tn_diag *d, const tn_ox_attr *graph, const tn_ref *in, uint32_t n_in, tn_ref *out, uint32_t n_out);
 void tn_onnx_arity(const tn_ox_attr *graph, uint32_t *n_in, uint32_t *n_out);
 tn_status tn_onnx_named(tn_ox_env *e, tn_diag *d, const char *name, tn_ref *out);

@@ -10,7 +10,8 @@ tn_status tn_onnx_func_create(importer *im, func *outer, const char *name, func 
   tn_graph *g;
   if (!f || !TN_PUSH_ROOM(im->a, u->func, u->n_func, u->cap_func) || tn_graph_create(im->a, im->dims, name, &g) != TN_OK) return tn_fail(im->d, TN_E_NOMEM, "a function");
   *f = (func){.im = im, .outer = outer};
-  f->env = (tn_ox_env){.unit = u, .g = g, .n_fresh = &im->n_fresh, .subgraphs = tn_onnx_subgraphs, .inlined = tn_onnx_inlined, .arity = tn_onnx_arity, .named = tn_onnx_named, .user = f};
+  f->env = (tn_ox_env){.unit = u, .g = g, .n_fresh = &im->n_fresh, .subgraphs = tn_onnx_subgraphs, .enclose = tn_onnx_enclose, .inlined = tn_onnx_inlined,
+                       .arity = tn_onnx_arity, .named = tn_onnx_named, .user = f};
   tn_map_init(&f->copied);
   u->func[u->n_func++] = g;
   *out = f;
@@ -120,6 +121,35 @@ tn_status tn_onnx_subgraphs(tn_ox_env *e, tn_diag *d, const tn_ox_attr *const *g
     TN_TRY(st);
   }
   for (uint32_t k = 0; k < n_graph; k++) TN_TRY(add_captures(f[k], c->n));
+  im->depth--;
+  *capture = c->r;
+  *n_capture = c->n;
+  return TN_OK;
+}
+tn_status tn_onnx_enclose(tn_ox_env *e, tn_diag *d, const char *name, tn_status (*fill)(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t n_in), void *ctx, const tn_type *in_type,
+                          const tn_ox_obj *in_obj, uint32_t n_in, uint32_t *out_func, tn_ox_env **out_env, tn_ref **capture, uint32_t *n_capture) {
+  func *outer = e->user, *f;
+  importer *im = outer->im;
+  captures *c = TN_NEW(im->a, captures, 1);
+  tn_ref *in = TN_NEW(im->a, tn_ref, n_in + 1u);
+  scope s;
+  if (!c || !in) return tn_fail(d, TN_E_NOMEM, "a body");
+  c->owner = outer;
+  TN_TRY(deeper(im));
+  *out_func = im->unit->n_func;
+  TN_TRY(tn_onnx_func_create(im, outer, name, &f));
+  f->cap = c;
+  *out_env = &f->env;
+  TN_TRY(tn_onnx_scope_init(&s, outer->cur, f, name));
+  f->cur = &s;
+  tn_status st = TN_OK;
+  for (uint32_t k = 0; k < n_in && st == TN_OK; k++) st = add_input(f, NULL, &in_type[k], &in_obj[k], &in[k]);
+  if (st == TN_OK) st = fill(ctx, &f->env, in, n_in);
+  tn_onnx_scope_deinit(&s);
+  tn_map_deinit(&f->copied);
+  tn_map_init(&f->copied);
+  TN_TRY(st);
+  TN_TRY(add_captures(f, c->n));
   im->depth--;
   *capture = c->r;
   *n_capture = c->n;
