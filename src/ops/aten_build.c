@@ -249,12 +249,12 @@ tn_ref tn_b_pad(tn_decomp_ctx *c, tn_ref a, const tn_dim *lo, const tn_dim *hi, 
 
 /* Operand k of in[n] with the dims of operand 0 outside `dim` where the two are only spelled differently. */
 static tn_ref like_first(tn_decomp_ctx *c, const tn_ref *in, uint32_t k, int dim) {
-  tn_dim d[TN_MAX_RANK], first[TN_MAX_RANK], same;
+  tn_dim d[TN_MAX_RANK], first[TN_MAX_RANK];
   if (c->st != TN_OK || !in[0].id || !in[k].id) return in[k];
   int r = tn_b_shape(c, in[k], d);
   if (tn_b_shape(c, in[0], first) != r) return in[k];
   for (int i = 0; i < r; i++)
-    if (i != dim && tn_b_agree(first[i], d[i], &same) && granted(c, first[i], d[i])) d[i] = first[i];
+    if (i != dim && first[i] != d[i] && !(tn_dim_is_const(first[i]) && tn_dim_is_const(d[i])) && granted(c, first[i], d[i])) d[i] = first[i]; /* also a 1 */
   return tn_b_reshape(c, in[k], d, r);
 }
 

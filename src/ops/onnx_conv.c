@@ -146,9 +146,11 @@ tn_ref tn_nn_conv(tn_ox *c, tn_ref x, tn_ref w, tn_ref bias, bool transposed) {
   f.n = rank - 2;
   f.groups = tn_ox_int(c, "group", 1);
   if (b->st == TN_OK && (f.groups < 1 || f.groups > INT32_MAX)) tn_ox_bad(c, "group is %lld", (long long)f.groups);
+  tn_dim dx[N];
+  tn_b_shape(b, x, dx);
+  dx[1] = transposed ? dw[0] : tn_dim_mul(b->g->dims, dw[1], f.groups);
+  x = tn_b_reshape(b, x, dx, rank);                    /* channels may be spelled in two ways */
   if (transposed) {
-    tn_dim dx[N];
-    tn_b_shape(b, x, dx);
     for (int i = 0; i < f.n; i++) { win.in[i] = dx[i + 2]; win.kernel[i] = kernel[i]; }
     tn_nn_spread(c, "strides", f.n, 1, INT32_MAX, 1, f.stride);
     tn_nn_spread(c, "dilations", f.n, 1, INT32_MAX, 1, f.dilation);

@@ -111,14 +111,15 @@ static bool read_layer(tn_ox *c, layer *l) {
   if (l->clip < 0) { tn_ox_bad(c, "clip is %g", l->clip); return false; }
   read_acts(c, l);
   l->t = tn_b_wide(tn_b_dtype(b, x));
-  l->x = tn_b_cast(b, l->batch_first ? tn_b_swap(b, x, 0, 1) : x, l->t);
   l->T = d[l->batch_first];
   l->B = d[!l->batch_first];
-  l->I = d[2];
+  l->I = dw[2];
   l->H = dr[2];
+  tn_dim s[3] = {l->T, l->B, l->I};
+  l->x = tn_b_cast(b, tn_b_reshape(b, l->batch_first ? tn_b_swap(b, x, 0, 1) : x, s, 3), l->t);
   int64_t H = tn_ox_int(c, "hidden_size", 0);
   if (b->st == TN_OK && H > 0 && tn_dim_is_const(l->H) && H != l->H) tn_ox_bad(c, "hidden_size is %lld, R has %lld", (long long)H, (long long)l->H);
-  if (len.id && !full_lengths(c, len, l->T)) l->len = tn_b_cast(b, len, TN_I64);
+  if (len.id && !full_lengths(c, len, l->T)) l->len = tn_b_reshape(b, tn_b_cast(b, len, TN_I64), &l->B, 1);
   return b->st == TN_OK;
 }
 
@@ -142,10 +143,10 @@ static void read_direction(tn_ox *c, const layer *l, int d, direction *o) {
     o->rb = tn_b_slice(b, bias, 0, rows, rows, 1);
   }
   o->h0 = of_direction(c, l, 5, d, l->batch_first);
-  if (!o->h0.id) o->h0 = tn_b_zeros(b, state, 2, l->t);
+  o->h0 = o->h0.id ? tn_b_reshape(b, o->h0, state, 2) : tn_b_zeros(b, state, 2, l->t);   /* sizes spelled in two ways get one */
   if (l->kind != LSTM) return;
   o->c0 = of_direction(c, l, 6, d, l->batch_first);
-  if (!o->c0.id) o->c0 = tn_b_zeros(b, state, 2, l->t);
+  o->c0 = o->c0.id ? tn_b_reshape(b, o->c0, state, 2) : tn_b_zeros(b, state, 2, l->t);
   o->p = of_direction(c, l, 7, d, 0);
 }
 

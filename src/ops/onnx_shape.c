@@ -179,8 +179,8 @@ tn_status tn_ox_squeeze(tn_ox *c) {
   for (int i = 0; k < 0 && i < n; i++) {
     int64_t lo, hi;
     tn_dim_bounds(c->b.g->dims, d[i], &lo, &hi);
-    if (d[i] != 1 && lo <= 1 && hi >= 1) return tn_ox_unsup(c, "no axes are given, and nobody knows whether dim %d is 1", i);
-    drop[i] = d[i] == 1;
+    drop[i] = lo <= 1 && hi >= 1;                    /* a rank can't wait for the run: a dim that may be 1 must be, which the run checks */
+    if (drop[i] && d[i] != 1) tn_ox_same_size(c, d[i], 1, "a dim that may be 1 is dropped, so it must be 1");
   }
   for (int i = 0; i < k; i++) {
     drop[axes[i]] = true;
