@@ -324,6 +324,18 @@ typedef struct pk {
   tn_kx_id cache;
   int8_t axis; /* of the vectors that read it */
 } pk;
+typedef struct rd {
+  tn_kx_id x;
+  bool hit;
+} rd;
+static void rd_node(void *u, tn_kx_id x) { ((rd *)u)->hit |= ((rd *)u)->x == x; }
+/* One load may be read by several loops: panels suit the reduction they were laid out for. */
+static bool read_elsewhere(pk *p, tn_kx_id x) {
+  rd r = {x, false};
+  for (uint32_t i = 0; i < p->c->s->n_loop; i++)
+    if (&p->c->s->loop[i] != p->L) walk_loop(p->c, &p->c->s->loop[i], rd_node, &r);
+  return r.hit;
+}
 static void pk_node(void *u, tn_kx_id x) {
   pk *p = u;
   cs *c = p->c;
@@ -345,7 +357,7 @@ static void pk_node(void *u, tn_kx_id x) {
       if (fits(deps, a)) all_const &= tn_dim_is_const(c->an->extent[a]);
     int64_t K = 1;
     for (uint32_t i = 0; i < p->L->n_red; i++) K *= ext_or(c, p->L->red[i], 1);
-    if (n == 1 && all_const && l->base == 0 && (!unit || K >= 32)) {
+    if (n == 1 && all_const && l->base == 0 && (!unit || K >= 32) && !read_elsewhere(p, x)) {
       c->s->pack[e->ref] = true;
       return;
     }

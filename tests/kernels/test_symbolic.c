@@ -178,6 +178,8 @@ static const row rows[] = {
                   "  %c: f32[1,s1] = contract %x, %w {labels=\"ik,kj->ij\"}\n  %d: f32[1,s1] = add %c, %b\n  return %d")},
     {"packed by columns", G("%x: f32[s0,300] input, %w: f32[200,300] param", "f32[s0,200]",
                             "  %c: f32[s0,200] = contract %x, %w {labels=\"ik,jk->ij\"}\n  %g: f32[s0,200] = sigmoid %c\n  %h: f32[s0,200] = mul %c, %g\n  return %h")},
+    {"weight read in two orders", G("%x: f32[s0,1,1,1] input, %w: f32[3,4,6] param", "f32[s0,3,4,6], f32[s0,3,4]",
+                                    "  %a: f32[s0,3,4,6] = add %x, %w\n  %m: f32[s0,3,4] = reduce %a {combiner=\"max\", dims=[3], keepdim=false}\n  return %a, %m")},
     {"sums before each", G("%x: f32[s0,s1] input", "f32[s0,s1]",
                            "  %a: f32[s0,s1] = scan %x {combiner=\"sum\", dim=1}\n  %p: f32[s0,s1 + 1] = pad %a {lo=[0, 1], hi=[0, 0], value=0.0}\n"
                            "  %s: f32[s0,s1] = slice %p {dim=1, start=[0], size=[s1], step=1}\n  return %s")},
