@@ -324,8 +324,16 @@ tn_ref tn_ox_dyn(tn_ox *c, const char *op, const tn_ref *in, uint32_t n_in, cons
     if (!in[i].id) { tn_ox_bad(c, "operand %u of %s is missing", i, op); return none; }
   tn_type *ty = TN_NEW(c->b.g->arena, tn_type, n_out ? n_out : 1);
   if (!ty) { c->b.st = tn_fail(c->b.d, TN_E_NOMEM, "results of %s", op); return none; }
-  for (uint32_t i = 0; i < n_out; i++) ty[i] = types ? types[i] : (tn_type){TN_OBJ, 0, NULL};
-  tn_status s = tn_graph_add(c->b.g, TN_OP_DYN, in, n_in, attr, n_attr, ty, n_out, c->b.prov, &node);
+  bool sized = false;                                      /* it may define symbols, which dead nodes would not */
+  for (uint32_t i = 0; i < n_out; i++) {
+    ty[i] = types ? types[i] : (tn_type){TN_OBJ, 0, NULL};
+    for (int k = 0; k < ty[i].rank; k++) sized |= !tn_dim_is_const(ty[i].dim[k]);
+  }
+  tn_attr *at = TN_NEW(c->b.g->arena, tn_attr, n_attr + 1);
+  if (!at) { c->b.st = tn_fail(c->b.d, TN_E_NOMEM, "attributes of %s", op); return none; }
+  for (uint32_t i = 0; i < n_attr; i++) { at[i] = attr[i]; sized &= strcmp(attr[i].name, "effect") != 0; }
+  if (sized) at[n_attr++] = tn_mk_bool("effect", true);
+  tn_status s = tn_graph_add(c->b.g, TN_OP_DYN, in, n_in, at, n_attr, ty, n_out, c->b.prov, &node);
   if (s == TN_OK) s = tn_node_set_target(c->b.g, node, op);
   if (s != TN_OK) { c->b.st = tn_fail(c->b.d, s, "adding %s", op); return none; }
   return tn_out(&c->b.g->node[node], 0);

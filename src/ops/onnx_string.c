@@ -153,6 +153,25 @@ static tn_status equal(tn_ox *c) {
   return tn_ox_ret(c, 0, tn_ox_dyn(c, "string_equal", in, 2, NULL, 0, &t, 1));
 }
 
+/* Order matters here, not only place: the operator runs on the strings. */
+static tn_status unique(tn_ox *c) {
+  tn_ref x = c->in[0];
+  tn_dim dim[TN_MAX_RANK], all;
+  int n = tn_ox_str_dims(c, x, dim);
+  const tn_ox_attr *axis = tn_ox_attr_get(c, "axis");
+  tn_attr at[2] = {tn_mk_int("sorted", tn_ox_int(c, "sorted", 1)), {0}};
+  int k = axis ? tn_ox_axis(c, "axis", 0, n) : 0;
+  if (c->b.st != TN_OK) return c->b.st;
+  if (axis) at[1] = tn_mk_int("axis", k);
+  tn_dim count = tn_ox_fresh(c, 0, INT64_MAX);
+  all = axis ? dim[k] : tn_b_numel(&c->b, dim, n);
+  dim[k] = count;
+  tn_type t[4] = {{TN_OBJ, 0, NULL}, tn_ox_type(c, TN_I64, 1, &count), tn_ox_type(c, TN_I64, 1, &all), tn_ox_type(c, TN_I64, 1, &count)};
+  tn_ref y = tn_ox_dyn(c, "unique", &x, 1, at, axis ? 2 : 1, t, 4);
+  for (uint32_t i = 1; i < 4; i++) tn_ox_ret(c, i, tn_ox_nth(y, i));
+  return tn_ox_ret(c, 0, tn_ox_str_is(c, y, axis ? n : 1, dim));
+}
+
 tn_ref tn_ox_str_parse(tn_ox *c, tn_ref x, int elem) {
   int base = elem == 1 || elem == 7 || elem == 11 || elem == 13 ? elem : elem == 10 || elem >= 16 ? 11 : 7;   /* f32, i64, f64, u64 as they are */
   tn_dim dim[TN_MAX_RANK];
@@ -192,6 +211,7 @@ bool tn_ox_string_op(tn_ox *c, tn_onnx_fn fn, tn_status *out) {
   for (uint32_t k = 0; k < c->n_in; k++) any |= tn_ox_is_string(c, c->in[k]);
   if (!any) return false;
   if (!*c->domain && !strcmp(c->op, "Equal")) *out = equal(c);
+  else if (!*c->domain && !strcmp(c->op, "Unique")) *out = unique(c);
   else if (moves(c)) *out = move(c, fn);
   else return false;
   return true;
