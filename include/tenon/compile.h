@@ -52,8 +52,9 @@ TN_API tn_status tn_compile_fx_model(const char *json, size_t n, const tn_tensor
 TN_API tn_model *tn_compiled_model(tn_compiled *c);
 /** Writes a package (docs/package.md) with kernels for every target. TN_E_IO, TN_E_NOMEM, TN_E_ARG (nothing to save). */
 TN_API tn_status tn_compiled_save(tn_compiled *c, const char *path);
-/** The same into memory: *out is malloc'ed (tn_text_free). */
-TN_API tn_status tn_compiled_package(tn_compiled *c, char **out, size_t *out_n);
+/** Writes the package as a relocatable object (path) that a C program links, and beside it a header (path with .h) with its name, size and typed calls. One
+ *  target's architecture decides the object's. Errors as tn_compiled_save. */
+TN_API tn_status tn_compiled_save_static(tn_compiled *c, const char *path);
 /** NULL after a failure, and for models; lives as long as c. */
 TN_API const tn_program *tn_compiled_program(const tn_compiled *c);
 TN_API const char *tn_compiled_error(const tn_compiled *c);             /**< "" when fine */
@@ -61,6 +62,10 @@ TN_API const char *tn_compiled_error(const tn_compiled *c);             /**< "" 
  *  "host_calls":[{"target","node","args":{..}}]} ; owned by c. */
 TN_API const char *tn_compiled_report(const tn_compiled *c);
 TN_API void tn_compiled_destroy(tn_compiled *c);
+
+/** A value of ONNX test data (a .pb file): TensorProto, SequenceProto, OptionalProto or MapProto, as the port's kind says (tn_port.kind). The caller releases it.
+ *  TN_E_PARSE, TN_E_UNSUPPORTED, TN_E_ARG, TN_E_NOMEM; error[] says what. */
+TN_API tn_status tn_onnx_value_read(const void *bytes, size_t n, int32_t kind, tn_value **out, char *error, size_t error_n);
 
 /** Graph text through named passes ("decompose,fold,fuse" or "default"); result text is malloc'ed with *out_text (free with tn_text_free). */
 TN_API tn_status tn_opt_text(const char *text, size_t n, const char *passes, char **out_text, char *error, size_t error_n);

@@ -250,13 +250,14 @@ static PyObject *value_to(tn_value *v) {
 
 /* ---- Model ---- */
 
-typedef struct model { PyObject_HEAD tn_model *m; int threads; tn_session **idle; size_t n_idle, cap_idle; } model;
+typedef struct model { PyObject_HEAD tn_model *m; int threads; tn_session **idle; size_t n_idle, cap_idle; Py_buffer data; /* of a package in memory */ } model;
 
 static void model_dealloc(PyObject *self) {
   model *o = (model *)self;
   for (size_t i = 0; i < o->n_idle; i++) tn_session_destroy(o->idle[i]);
   PyMem_Free(o->idle);
   tn_model_release(o->m);
+  if (o->data.obj) PyBuffer_Release(&o->data);
   Py_TYPE(self)->tp_free(self);
 }
 
@@ -390,6 +391,7 @@ static PyObject *wrap(tn_model *m, int threads) {
   o->threads = threads;
   o->idle = NULL;
   o->n_idle = o->cap_idle = 0;
+  memset(&o->data, 0, sizeof o->data);
   return (PyObject *)o;
 }
 
@@ -455,7 +457,9 @@ static PyObject *finish(tn_status st, tn_compiled *c, const char *save, int thre
   if (st != TN_OK) {
     raise(st, tn_compiled_error(c));
   } else if (save) {
-    st = TN_E_UNSUPPORTED;
+    Py_BEGIN_ALLOW_THREADS
+    st = tn_compiled_save(c, save);
+    Py_END_ALLOW_THREADS
     if (st != TN_OK) raise(st, tn_compiled_error(c));
     else r = Py_NewRef(Py_None);
   } else {
@@ -494,6 +498,28 @@ static PyObject *py_onnx(PyObject *self, PyObject *args) {
   return finish(st, c, save, threads);
 }
 
+/* package(path, bytes, isa, threads): bytes must outlive the model, and belong to it from here on. */
+static PyObject *py_package(PyObject *self, PyObject *args) {
+  const char *path, *isa;
+  int threads;
+  Py_buffer data = {0};
+  char why[2048] = "";
+  tn_model *m = NULL;
+  tn_model_options o;
+  (void)self;
+  if (!PyArg_ParseTuple(args, "zz*zi", &path, &data, &isa, &threads)) return NULL;
+  tn_model_options_init(&o);
+  o.isa = isa;
+  tn_status st;
+  Py_BEGIN_ALLOW_THREADS
+  st = path ? tn_model_open(path, &o, &m, why, sizeof why) : tn_model_open_memory(data.buf, (size_t)data.len, &o, &m, why, sizeof why);
+  Py_END_ALLOW_THREADS
+  PyObject *r = st == TN_OK ? wrap(m, threads) : raise(st, why);
+  if (r) ((model *)r)->data = data;
+  else if (data.obj) PyBuffer_Release(&data);
+  return r;
+}
+
 /* fx(json, [None or (elem, buffer)], options, save, threads) */
 static PyObject *py_fx(PyObject *self, PyObject *args) {
   const char *json, *save;
@@ -530,6 +556,7 @@ static PyObject *py_fx(PyObject *self, PyObject *args) {
 }
 
 static PyMethodDef functions[] = {{"onnx", py_onnx, METH_VARARGS, "onnx(path, bytes, folder, options, save, threads): a Model, or None after saving a package"},
+                                  {"package", py_package, METH_VARARGS, "package(path, bytes, isa, threads) -> Model"},
                                   {"fx", py_fx, METH_VARARGS, "fx(json, constants, options, save, threads): as onnx()"},
                                   {0}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_model", .m_doc = "Models and packages.", .m_size = -1, .m_methods = functions};

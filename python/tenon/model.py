@@ -154,10 +154,10 @@ def load(model, threads=0, *, shapes=None, isa=None, dump_dir=None, strict=False
         path = os.fspath(model)
         with open(path, "rb") as f:
             head = f.read(len(_PACKAGE))
-        return Model(_model.package(path, isa, threads) if head == _PACKAGE else _model.onnx(path, None, None, options, None, threads))
+        return Model(_model.package(path, None, isa, threads) if head == _PACKAGE else _model.onnx(path, None, None, options, None, threads))
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
     model = bytes(model)
     if model.startswith(_PACKAGE):
-        return Model(_model.package_bytes(model, isa, threads))
+        return Model(_model.package(None, model, isa, threads))
     return Model(_model.onnx(None, model, folder, options, None, threads))

@@ -37,7 +37,13 @@ static void overview(FILE *to) {
   fprintf(to, "\ntenon COMMAND --help says more. Exit status: 0 fine, 1 failed, 2 wrong usage.\n");
 }
 
+static void log_line(void *user, const char *channel, const char *line) {
+  (void)user;
+  fprintf(stderr, "[%s] %s\n", channel, line);
+}
+
 int main(int argc, char **argv) {
+  tn_set_log(log_line, NULL);
   if (argc < 2) {
     overview(stderr);
     return CLI_USAGE;

@@ -20,7 +20,7 @@ static tn_status targets(tn_compiled *c, const tn_compile_options *o) {
     tn_level level;
     if (c->n_set == TN_MAX_TARGETS) return tn_fail(&c->diag, TN_E_ARG, "more than %d targets", TN_MAX_TARGETS);
     tn_target_set *t = &c->set[c->n_set];
-    if (n == 6 && !strncmp(s, "native", 6)) t->target = c->target;
+    if (n == 6 && !strncmp(s, "native", 6)) t->target = c->target; /* with all it has: a package says what it needs */
     else if (tn_target_level_parse(s, n, &level)) {
       tn_target_init(&t->target, level);
       t->target.cores = MAX_CORES; /* of a machine nobody knows yet: blocks are cut for up to so many */

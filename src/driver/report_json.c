@@ -44,11 +44,10 @@ static json_t *text(const char *s) {
   return r ? r : json_string("?");
 }
 
-static json_t *nodes(tn_compiled *c) {
+static void nodes(json_t *a, const tn_graph *graph) {
   static const char *gate[] = {"n/a", "pass", "fail"};
-  json_t *a = json_array();
-  for (uint32_t i = 1; i < c->graph->n_prov; i++) {
-    const tn_prov *p = &c->graph->prov[i];
+  for (uint32_t i = 1; i < graph->n_prov; i++) {
+    const tn_prov *p = &graph->prov[i];
     json_t *g = json_array();
     for (int k = 0; k < 4; k++) json_array_append_new(g, json_string(gate[p->gate[k] < 3 ? p->gate[k] : 0]));
     const char *fate = tn_fate_name((tn_fate)(p->fate == TN_FATE_NONE ? TN_FATE_DEAD : p->fate));
@@ -56,12 +55,14 @@ static json_t *nodes(tn_compiled *c) {
                                        text(p->where), "fate", text(fate), "detail", text(p->detail), "dtype", tn_dtype_name(p->dtype),
                                        "gates", g));
   }
-  return a;
 }
 
 char *tn_report_json(tn_compiled *c) {
   json_t *r = json_object(), *st = json_array(), *ks = json_array(), *hs = json_array();
-  if (c->graph) json_object_set_new(r, "nodes", nodes(c));
+  json_t *all = json_array();
+  if (c->graph) nodes(all, c->graph);
+  for (uint32_t i = 0; c->unit && i < c->unit->n_func; i++) nodes(all, c->unit->func[i]);
+  json_object_set_new(r, "nodes", all);
   for (int i = 0; i < TN_N_STAGES; i++) {
     const tn_stage *s = &c->stage[i];
     json_array_append_new(st, json_pack("{s:s,s:f,s:i,s:i,s:b}", "name", s->name ? s->name : "", "ms", (double)s->ns / 1e6, "nodes_in",

@@ -23,4 +23,14 @@ tn_status tn_onnx_import(tn_diag *d, tn_arena *a, tn_dims *dims, const void *byt
 void tn_onnx_files_free(tn_onnx_options *o);
 /* One TensorProto by itself (.pb of test data): contents in `a`. out_name may be NULL. */
 tn_status tn_onnx_tensor_read(tn_diag *d, tn_arena *a, const void *bytes, size_t n, tn_ox_const *out, const char **out_name);
+
+/* A value as test data have it (onnx-data.proto): a file holds a tensor, a sequence, a map or an optional, and does not say which. */
+typedef enum tn_onnx_data_kind { TN_ONNX_NONE, TN_ONNX_TENSOR, TN_ONNX_LIST, TN_ONNX_MAP } tn_onnx_data_kind;
+typedef struct tn_onnx_data {
+  tn_onnx_data_kind kind;
+  tn_ox_const tensor;                  /* TENSOR; strings have elem 8 */
+  struct tn_onnx_data *item; uint32_t n; /* LIST; MAP: keys (a tensor of rank 1), values (a list) */
+} tn_onnx_data;
+enum { TN_ONNX_FILE_TENSOR, TN_ONNX_FILE_SEQUENCE, TN_ONNX_FILE_OPTIONAL, TN_ONNX_FILE_MAP };
+tn_status tn_onnx_data_read(tn_diag *d, tn_arena *a, const void *bytes, size_t n, int file, tn_onnx_data *out);
 #endif
