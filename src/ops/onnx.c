@@ -213,12 +213,22 @@ int tn_ox_wrap(tn_ox *c, int64_t axis, int rank) {
 int tn_ox_axis(tn_ox *c, const char *name, int64_t def, int rank) { return tn_ox_wrap(c, tn_ox_int(c, name, def), rank); }
 
 /* ---- operands ---- */
+/* The operator broadcasts, and another operand has at least `rank` dims: then one element of whatever rank does the same as a scalar. */
+static bool spreads(const tn_ox *c, uint32_t k, int rank) {
+  static const char *const op[] = {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"};
+  bool known = false;
+  for (size_t i = 0; i < sizeof op / sizeof *op; i++) known |= !strcmp(c->op, op[i]) && !*c->domain;
+  for (uint32_t i = 0; known && i < c->n_in; i++)
+    if (i != k && c->in[i].id && tn_typeof(c->b.g, c->in[i])->dtype != TN_OBJ && tn_typeof(c->b.g, c->in[i])->rank >= rank) return true;
+  return false;
+}
 tn_ref tn_ox_in(tn_ox *c, uint32_t k) {
   tn_ref none = {0};
   if (c->b.st != TN_OK) return none;
   if (!tn_ox_has(c, k)) { tn_ox_bad(c, "operand %u is missing", k); return none; }
   if (tn_typeof(c->b.g, c->in[k])->dtype == TN_OBJ) {
     tn_ox_obj o = tn_ox_obj_of(c->e, c->in[k]);
+    if (o.one && spreads(c, k, o.one_rank)) return (tn_ref){o.one};
     if (o.kind == TN_OX_K_TENSOR && o.elem != 8) tn_ox_unsup(c, "operand %u is a tensor whose rank is not known while compiling", k);
     else tn_ox_unsup(c, "operand %u is %s", k, o.elem == 8 && o.kind == TN_OX_K_TENSOR ? "a tensor of strings" : "no tensor");
     return none;
@@ -316,27 +326,39 @@ tn_type tn_ox_type(tn_ox *c, tn_dtype t, int rank, const tn_dim *dim) {
   if (rank && !ty.dim && c->b.st == TN_OK) c->b.st = tn_fail(c->b.d, TN_E_NOMEM, "a type of rank %d", rank);
   return ty;
 }
+enum { MAX_DYN_ATTRS = 48 };
+static tn_ref add_dyn(tn_ox *c, const char *op, const tn_ref *in, uint32_t n_in, const tn_attr *attr, uint32_t n_attr, const tn_type *ty, uint32_t n_out) {
+  uint32_t node;
+  tn_status s = tn_graph_add(c->b.g, TN_OP_DYN, in, n_in, attr, n_attr, ty, n_out, c->b.prov, &node);
+  if (s == TN_OK) s = tn_node_set_target(c->b.g, node, op);
+  if (s == TN_OK) return tn_out(&c->b.g->node[node], 0);
+  c->b.st = tn_fail(c->b.d, s, "adding %s", op);
+  return (tn_ref){0};
+}
 tn_ref tn_ox_dyn(tn_ox *c, const char *op, const tn_ref *in, uint32_t n_in, const tn_attr *attr, uint32_t n_attr, const tn_type *types, uint32_t n_out) {
   tn_ref none = {0};
-  uint32_t node;
   if (c->b.st != TN_OK) return none;
   for (uint32_t i = 0; i < n_in; i++)
     if (!in[i].id) { tn_ox_bad(c, "operand %u of %s is missing", i, op); return none; }
   tn_type *ty = TN_NEW(c->b.g->arena, tn_type, n_out ? n_out : 1);
   if (!ty) { c->b.st = tn_fail(c->b.d, TN_E_NOMEM, "results of %s", op); return none; }
-  bool sized = false;                                      /* it may define symbols, which dead nodes would not */
+  bool sized = false;                                        /* its sizes may be all that is read of it: not to be dropped as dead */
   for (uint32_t i = 0; i < n_out; i++) {
     ty[i] = types ? types[i] : (tn_type){TN_OBJ, 0, NULL};
     for (int k = 0; k < ty[i].rank; k++) sized |= !tn_dim_is_const(ty[i].dim[k]);
   }
-  tn_attr *at = TN_NEW(c->b.g->arena, tn_attr, n_attr + 1);
-  if (!at) { c->b.st = tn_fail(c->b.d, TN_E_NOMEM, "attributes of %s", op); return none; }
-  for (uint32_t i = 0; i < n_attr; i++) { at[i] = attr[i]; sized &= strcmp(attr[i].name, "effect") != 0; }
-  if (sized) at[n_attr++] = tn_mk_bool("effect", true);
-  tn_status s = tn_graph_add(c->b.g, TN_OP_DYN, in, n_in, at, n_attr, ty, n_out, c->b.prov, &node);
-  if (s == TN_OK) s = tn_node_set_target(c->b.g, node, op);
-  if (s != TN_OK) { c->b.st = tn_fail(c->b.d, s, "adding %s", op); return none; }
-  return tn_out(&c->b.g->node[node], 0);
+  if (sized && n_attr < MAX_DYN_ATTRS) {
+    tn_attr more[MAX_DYN_ATTRS + 1];
+    for (uint32_t i = 0; i < n_attr; i++) {
+      more[i] = attr[i];
+      if (!strcmp(attr[i].name, "effect")) sized = false;
+    }
+    if (sized) {
+      more[n_attr] = tn_mk_bool("effect", true);
+      return add_dyn(c, op, in, n_in, more, n_attr + 1, ty, n_out);
+    }
+  }
+  return add_dyn(c, op, in, n_in, attr, n_attr, ty, n_out);
 }
 tn_ref tn_ox_none(tn_ox *c) { return tn_ox_dyn(c, "none", NULL, 0, NULL, 0, NULL, 1); }
 

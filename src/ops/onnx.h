@@ -20,8 +20,9 @@ typedef struct tn_ox_attr {
 } tn_ox_attr;
 
 /* What is known of a value that is no ranked tensor (dtype OBJ): its kind (tn_port_kind of plan/module.h, by value), the element type and, for lists and optionals of
- * tensors, the type of the items (rank -1: unknown, -2: there were no items yet; dims that are not known are TN_DIM_BAD). A tensor of unknown rank: kind 0, rank -1. */
-typedef struct tn_ox_obj { uint8_t kind, elem, key_elem; int8_t rank; const tn_dim *dim; } tn_ox_obj;
+ * tensors, the type of the items (rank -1: unknown, -2: there were no items yet; dims that are not known are TN_DIM_BAD). A tensor of unknown rank: kind 0, rank -1.
+ * one: a tensor of one element whose rank only the run knows has a scalar twin: its value id, and the highest rank it may have (0: none). */
+typedef struct tn_ox_obj { uint8_t kind, elem, key_elem; int8_t rank; const tn_dim *dim; uint32_t one; int8_t one_rank; } tn_ox_obj;
 enum { TN_OX_K_TENSOR, TN_OX_K_SEQUENCE, TN_OX_K_OPTIONAL, TN_OX_K_OPTIONAL_SEQUENCE, TN_OX_K_MAP, TN_OX_K_SEQUENCE_MAP, TN_OX_K_ANY }; /* = tn_port_kind */
 
 /* ---- environment: one per function being imported; owned by the front end ---- */

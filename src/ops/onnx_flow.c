@@ -25,6 +25,7 @@ static tn_dim seen(tn_ox *c, tn_dim d, uint32_t n) {
 /* What two values have in common; dims that differ, or hold symbols beyond the first n, are TN_DIM_BAD. */
 static tn_ox_obj common(tn_ox *c, tn_ox_obj a, tn_ox_obj b, uint32_t n) {
   tn_ox_obj r = a;
+  r.one = 0;
   if (a.kind != b.kind) {
     bool optional = (a.kind == TN_OX_K_OPTIONAL && b.kind == TN_OX_K_TENSOR) || (b.kind == TN_OX_K_OPTIONAL && a.kind == TN_OX_K_TENSOR);
     if (!optional) return (tn_ox_obj){.kind = TN_OX_K_ANY, .rank = -1};
@@ -71,10 +72,41 @@ static const tn_ox_attr *graph_attr(tn_ox *c, const char *name) {
   if (!a || a->kind != TN_OX_GRAPH) { tn_ox_bad(c, "attribute %s is no graph", name); return NULL; }
   return a;
 }
+/* Results of one element in both branches, of another rank in each: both give it as a scalar, too. Returns the highest rank, or -1. */
+static int twin(tn_ox *c, tn_ox_env *const env[2], uint32_t k) {
+  int most = -1;
+  for (int i = 0; i < 2; i++) {
+    const tn_type *t = tn_typeof(env[i]->g, env[i]->g->output[k].ref);
+    if (t->dtype == TN_OBJ || tn_type_numel(t) != 1) return -1;
+    if (t->rank > most) most = t->rank;
+  }
+  for (int i = 0; i < 2; i++) {
+    tn_decomp_ctx b = {.d = c->b.d, .g = env[i]->g};
+    tn_ref r = tn_b_reshape(&b, env[i]->g->output[k].ref, NULL, 0);
+    if (b.st == TN_OK && tn_graph_add_output(b.g, r) != TN_OK) b.st = tn_fail(c->b.d, TN_E_NOMEM, "outputs of a branch");
+    if (b.st != TN_OK) c->b.st = b.st;
+  }
+  return most;
+}
+/* The types of the node's results; *out_n of them: twins come last. */
+static void if_types(tn_ox *c, tn_ox_env *const env[2], uint32_t before, tn_ox_obj *obj, tn_type *type, uint32_t *out_n) {
+  *out_n = c->n_out;
+  for (uint32_t k = 0; k < c->n_out && c->b.st == TN_OK; k++) {
+    obj[k] = common(c, tn_ox_obj_of(env[0], env[0]->g->output[k].ref), tn_ox_obj_of(env[1], env[1]->g->output[k].ref), before);
+    type[k] = tn_ox_type_of(c, &obj[k]);
+    int rank = type[k].dtype == TN_OBJ && obj[k].kind == TN_OX_K_TENSOR && obj[k].elem && obj[k].elem != 8 ? twin(c, env, k) : -1;
+    if (rank < 0) continue;
+    obj[k].one = *out_n;                                     /* its number for now */
+    obj[k].one_rank = (int8_t)rank;
+    obj[*out_n] = (tn_ox_obj){.kind = TN_OX_K_TENSOR, .elem = obj[k].elem};
+    type[*out_n] = tn_ox_type_of(c, &obj[*out_n]);
+    ++*out_n;
+  }
+}
 tn_status tn_ox_if(tn_ox *c) {
   const tn_ox_attr *branch[2] = {graph_attr(c, "then_branch"), graph_attr(c, "else_branch")};
   tn_dim known;
-  uint32_t f[2], n_cap, before = tn_dims_n_syms(c->b.g->dims);
+  uint32_t f[2], n_cap, n_out, before = tn_dims_n_syms(c->b.g->dims);
   tn_ox_env *env[2];
   tn_ref *cap;
   if (c->b.st != TN_OK) return c->b.st;
@@ -84,20 +116,18 @@ tn_status tn_ox_if(tn_ox *c) {
     return kept(c, c->e->inlined(c->e, c->b.d, branch[known == 0], NULL, 0, c->out, c->n_out));
   TN_TRY(kept(c, c->e->subgraphs(c->e, c->b.d, branch, 2, NULL, NULL, 0, f, env, &cap, &n_cap)));
   tn_ref *in = TN_NEW(c->b.g->arena, tn_ref, n_cap + 1u);
-  tn_ox_obj *obj = TN_NEW(c->b.g->arena, tn_ox_obj, c->n_out + 1u);
-  tn_type *type = TN_NEW(c->b.g->arena, tn_type, c->n_out + 1u);
+  tn_ox_obj *obj = TN_NEW(c->b.g->arena, tn_ox_obj, 2 * c->n_out + 1u);
+  tn_type *type = TN_NEW(c->b.g->arena, tn_type, 2 * c->n_out + 1u);
   if (!in || !obj || !type) return c->b.st = tn_fail(c->b.d, TN_E_NOMEM, "results of If");
   if (env[0]->g->n_outputs != c->n_out || env[1]->g->n_outputs != c->n_out)
     return tn_ox_bad(c, "the node has %u results, its branches %u and %u", c->n_out, env[0]->g->n_outputs, env[1]->g->n_outputs);
   in[0] = cond;
   for (uint32_t k = 0; k < n_cap; k++) in[1 + k] = cap[k];
-  for (uint32_t k = 0; k < c->n_out; k++) {
-    obj[k] = common(c, tn_ox_obj_of(env[0], env[0]->g->output[k].ref), tn_ox_obj_of(env[1], env[1]->g->output[k].ref), before);
-    type[k] = tn_ox_type_of(c, &obj[k]);
-  }
+  if_types(c, env, before, obj, type, &n_out);
   tn_attr at[2] = {tn_mk_int("then", f[0]), tn_mk_int("else", f[1])};
-  tn_ref r = tn_ox_dyn(c, "if", in, n_cap + 1, at, 2, type, c->n_out);
-  for (uint32_t k = 0; k < c->n_out; k++) {
+  tn_ref r = tn_ox_dyn(c, "if", in, n_cap + 1, at, 2, type, n_out);
+  for (uint32_t k = 0; k < n_out; k++) {
+    if (obj[k].one) obj[k].one = tn_ox_nth(r, obj[k].one).id;
     tn_ox_describe(c, tn_ox_nth(r, k), obj[k]);
     tn_ox_ret(c, k, tn_ox_nth(r, k));
   }

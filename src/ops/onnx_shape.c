@@ -162,6 +162,15 @@ static bool run_time_axes(tn_ox *c) {
   int64_t v[TN_MAX_RANK];
   return c->opset >= 13 && tn_ox_has(c, 1) && !tn_ox_attr_get(c, "axes") && tn_ox_consts(c, tn_ox_in(c, 1), v, TN_MAX_RANK) < 0;
 }
+static bool is_input_size(const tn_ox *c, tn_dim d) {
+  const tn_graph *g = c->b.g;
+  for (uint32_t i = 0; i < g->n_inputs; i++) {
+    const tn_type *t = tn_typeof(g, g->input[i]);
+    for (int k = 0; t->dtype != TN_OBJ && k < t->rank; k++)
+      if (t->dim[k] == d) return true;
+  }
+  return false;
+}
 tn_status tn_ox_squeeze(tn_ox *c) {
   tn_dim d[TN_MAX_RANK], out[TN_MAX_RANK];
   bool drop[TN_MAX_RANK] = {false};
@@ -179,8 +188,15 @@ tn_status tn_ox_squeeze(tn_ox *c) {
   for (int i = 0; k < 0 && i < n; i++) {
     int64_t lo, hi;
     tn_dim_bounds(c->b.g->dims, d[i], &lo, &hi);
-    drop[i] = lo <= 1 && hi >= 1;                    /* a rank can't wait for the run: a dim that may be 1 must be, which the run checks */
-    if (drop[i] && d[i] != 1) tn_ox_same_size(c, d[i], 1, "a dim that may be 1 is dropped, so it must be 1");
+    drop[i] = d[i] == 1;
+    if (d[i] == 1 || lo > 1 || hi < 1) continue;
+    /* A rank can't wait for the run, so one of the two is taken for granted, and a run where it is otherwise is refused: a size that an input leaves
+     * open, as a rule a batch that exporters tried out with 1, is 1; a computed one is not, |d - 1| >= 1. */
+    tn_dims *t = c->b.g->dims;
+    tn_dim off = tn_dim_sub(t, d[i], 1);
+    drop[i] = is_input_size(c, d[i]);
+    if (drop[i]) tn_ox_same_size(c, d[i], 1, "a dim that may be 1 is dropped, so it must be 1");
+    else tn_ox_same_size(c, tn_dim_min(t, tn_dim_max(t, off, tn_dim_sub(t, 0, off)), 1), 1, "a dim that is not dropped must not be 1");
   }
   for (int i = 0; i < k; i++) {
     drop[axes[i]] = true;
@@ -241,6 +257,17 @@ tn_status tn_ox_expand(tn_ox *c) {
   }
   return tn_ox_keep(c, 0, c->b.st == TN_OK ? tn_b_broadcast(&c->b, x, out, rank) : x, x);
 }
+/* Repeats that only the run knows: an index for each element. */
+static tn_ref repeat_by_index(tn_ox *c, tn_ref x, const tn_dim *rep) {
+  tn_decomp_ctx *b = &c->b;
+  tn_dim d[TN_MAX_RANK];
+  int n = tn_b_shape(b, x, d);
+  for (int i = 0; i < n && b->st == TN_OK; i++) {
+    tn_ref k = tn_b_iota(b, tn_dim_mul(b->g->dims, rep[i], d[i]), TN_I64);
+    if (rep[i] != 1) x = tn_b_take(b, x, tn_b_2(b, TN_OP_REMAINDER, k, tn_b_dimval(b, d[i], TN_I64)), i);
+  }
+  return x;
+}
 /* Each dim repeated rep[i] times: a dim of size rep is put before it, stretched, and folded in. */
 static tn_ref repeat(tn_ox *c, tn_ref x, const tn_dim *rep) {
   tn_dim d[TN_MAX_RANK], at[2 * TN_MAX_RANK], wide[2 * TN_MAX_RANK], out[TN_MAX_RANK];
@@ -259,6 +286,7 @@ tn_status tn_ox_tile(tn_ox *c) {
   tn_ref x = tn_ox_in(c, 0);
   if (c->b.st != TN_OK) return c->b.st;
   int n = tn_b_rank(&c->b, x), k;
+  bool known = true;
   if (c->opset < 6 && tn_ox_has(c, 2)) {                      /* one axis, both scalars */
     tn_dim tiles;
     for (int i = 0; i < n; i++) rep[i] = 1;
@@ -271,9 +299,11 @@ tn_status tn_ox_tile(tn_ox *c) {
   }
   for (int i = 0; i < n && c->b.st == TN_OK; i++) {
     int64_t v;
-    if (tn_dim_as_int(c->b.g->dims, rep[i], &v) && v < 0) return tn_ox_bad(c, "%lld repeats", (long long)v);
+    bool number = tn_dim_as_int(c->b.g->dims, rep[i], &v);
+    if (number && v < 0) return tn_ox_bad(c, "%lld repeats", (long long)v);
+    known = known && number;
   }
-  return tn_ox_keep(c, 0, c->b.st == TN_OK ? repeat(c, x, rep) : x, x);
+  return tn_ox_keep(c, 0, c->b.st != TN_OK ? x : known ? repeat(c, x, rep) : repeat_by_index(c, x, rep), x);
 }
 
 /* ---- ranges ---- */

@@ -29,6 +29,7 @@ static tn_status add_captures(func *f, uint32_t n) {
   while (f->n_cap < n) {
     tn_ref from = f->cap->r[f->n_cap], r;
     tn_ox_obj o = tn_ox_obj_of(&f->outer->env, from);
+    o.one = 0;                                               /* a value of the other function */
     TN_TRY(add_input(f, NULL, tn_typeof(f->outer->env.g, from), &o, &r));
     TN_TRY(tn_ox_items_carry(&f->outer->env, f->im->d, from, &f->env, r));
     if (!TN_PUSH_ROOM(f->im->a, f->cap_in, f->n_cap, f->cap_cap_in)) return tn_fail(f->im->d, TN_E_NOMEM, "captures");

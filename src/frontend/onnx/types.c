@@ -138,8 +138,8 @@ static tn_status ranked(scope *s, const char *name, const tn_ox_obj *want, tn_re
   for (int i = 0; i < want->rank; i++)
     if ((dim[i] = fresh(f->im)) == TN_DIM_BAD) return tn_fail(f->im->d, TN_E_NOMEM, "dims of '%.80s'", name);
   tn_type t = tn_type_make(f->env.g, (tn_dtype)tn_ox_dtype_of(want->elem), (uint32_t)want->rank, dim);
-  tn_attr at[2] = {tn_mk_int("rank", want->rank), tn_mk_int("elem", want->elem)};
-  tn_status st = tn_graph_add(f->env.g, TN_OP_DYN, r, 1, at, 2, &t, 1, f->prov, &node);
+  tn_attr at[3] = {tn_mk_int("rank", want->rank), tn_mk_int("elem", want->elem), tn_mk_bool("effect", true)};
+  tn_status st = tn_graph_add(f->env.g, TN_OP_DYN, r, 1, at, 3, &t, 1, f->prov, &node);
   if (st == TN_OK) st = tn_node_set_target(f->env.g, node, "to_tensor");
   if (st != TN_OK) return tn_fail(f->im->d, st, "making '%.80s' a tensor", name);
   *r = tn_out(&f->env.g->node[node], 0);
