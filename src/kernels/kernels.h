@@ -25,7 +25,8 @@ void tn_k_window_ref(tn_combiner c, const tn_tensor *in, int n_spatial, const in
 tn_status tn_k_take_ref(const tn_tensor *x, const tn_tensor *idx, int dim, tn_tensor *out);
 tn_status tn_k_gather_ref(const tn_tensor *x, const tn_tensor *idx, int dim, tn_tensor *out);
 tn_status tn_k_index_ref(const tn_tensor *x, const tn_tensor *idx, const int *dims, int n_idx, tn_tensor *out);
-/* Library kernels: used in compiled models too, shared out over `pool` (NULL: the caller alone). TN_E_NOMEM possible. Results do not
+/* Library kernels: used in compiled models too, shared out over `pool` (NULL: the caller alone). TN_E_NOMEM possible, and for lstm and gru on x86-64
+ * below AVX2 TN_E_UNSUPPORTED. Results do not
  * depend on the number of threads. */
 tn_status tn_k_index_put(tn_pool *pool, const tn_tensor *x, const tn_tensor *values, const tn_tensor *idx, const int *dims, int n_idx, bool accumulate, tn_tensor *out);
 /* idx and src of any strides. */

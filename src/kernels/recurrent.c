@@ -301,12 +301,12 @@ typedef struct isa {
     (void)worker, step(s, lo, hi, multiply_##name, dots_##name);                                                                           \
   }                                                                                                                                        \
   static const isa isa_##name = {project_##name, step_##name};
-DEFINE_ISA(base, vec16, loose16, 1, 1, 1, )
-#if defined(__x86_64__)
+#if defined(__x86_64__) /* nothing of Tenon runs below AVX2 there */
 DEFINE_ISA(avx2, vec32, loose32, 3, 2, 1, __attribute__((target("avx2,fma"))))
 DEFINE_ISA(avx512, vec64, loose64, 8, 4, 2, __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))))
-static const isa *const isas[TN_K_N_ISAS] = {&isa_base, &isa_avx2, &isa_avx512};
+static const isa *const isas[TN_K_N_ISAS] = {NULL, &isa_avx2, &isa_avx512};
 #else
+DEFINE_ISA(base, vec16, loose16, 1, 1, 1, )
 static const isa *const isas[TN_K_N_ISAS] = {&isa_base, &isa_base, &isa_base};
 #endif
 
@@ -318,6 +318,7 @@ static void run(tn_pool *pool, tn_pool_fn fn, layer *s, int64_t n, int64_t each,
 /* c: the cell state to run on, in place (LSTM) */
 static tn_status layer_run(tn_pool *pool, const tn_tensor *in, bool gru, bool reverse, float *y, float *h_last, float *c) {
   const isa *with = isas[tn_k_best_isa()];
+  if (!with) return TN_E_UNSUPPORTED;
   int64_t T = in[0].shape[0], B = in[0].shape[1], I = in[0].shape[2], H = in[5].shape[1];
   const float *x = in[0].data;
   layer s = {.w = {in[1].data, in[2].data}, .b_ih = in[3].data, .b_hh = in[4].data, .B = B, .H = H, .k = {I, H}, .block = gru ? gru_blocks : lstm_blocks, .gru = gru,

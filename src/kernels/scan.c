@@ -11,7 +11,8 @@
  *   - sums on machines with vectors of 8 doubles, again if they may be regrouped: a vector at a time, by three shifts;
  *   - much behind dim: the values of a strip of columns stay in a buffer and take in one row of the strip after another.
  * Rows and strips are shared out over the pool; how they are cut does not change any result.
- * The body is compiled once per instruction set and chosen at run time. */
+ * The body is compiled for AVX2 (on x86-64), conversions and sums by shifts for AVX-512 too; older machines take the reference. Code is
+ * kept small, as it is part of every run time: conversions are functions, LANES elements at a time without cleverness about ends. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3", "no-tree-slp-vectorize", "no-trapping-math") /* vectors for conversions and strips, plain chains for rows */
 #endif
@@ -20,6 +21,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 enum {
+  LANES = 32,        /* elements that are converted at once */
   ROWS = 8,          /* chains in step: latency of a double addition times stores a cycle */
   RUN = 256,         /* elements of each in the buffer */
   STRIP = 512,       /* columns of a strip, at most */
@@ -39,6 +41,13 @@ typedef struct scan {
   int64_t group;            /* rows in step; 0: row by row */
   int64_t strip, n_strips;  /* columns of a strip, strips of one outer index; 0 where rows are taken */
 } scan;
+/* Conversions of one instruction set. */
+typedef struct moves {
+  void (*load_f)(tn_dtype t, const char *p, int64_t step, int64_t n, double *restrict v);
+  void (*store_f)(tn_dtype t, char *p, int64_t step, int64_t n, const double *restrict v);
+  void (*load_i)(tn_dtype t, const char *p, int64_t step, int64_t n, int64_t *restrict v);
+  void (*store_i)(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t *restrict v);
+} moves;
 
 /* ---- steps ---- */
 INLINE double step_f(tn_combiner c, double a, double b) {
@@ -91,27 +100,51 @@ INLINE uint16_t f16_down(float f) {
   uint32_t far = a > 0x7f800000 ? 0x7e00 | (a >> 13 & 0x1ff) : 0x7c00;
   return (uint16_t)((a < 0x38800000 ? small : a < 0x47800000 ? normal : far) | (u >> 16 & 0x8000));
 }
+/* Ends, and what lies apart, one by one: the empty statement keeps them from becoming vectors with ends of their own. */
+#define ALONE __asm__ volatile("")
 #define LOAD(T, expr)                                                                                                                      \
   do {                                                                                                                                     \
     const T *q = (const T *)p;                                                                                                             \
-    if (step == 1)                                                                                                                         \
-      for (int64_t k = 0; k < n; k++) {                                                                                                    \
-        T x = q[k];                                                                                                                        \
-        v[k] = (expr);                                                                                                                     \
+    int64_t k = 0;                                                                                                                         \
+    for (; k + LANES <= n; k += LANES) {                                                                                                   \
+      T near[LANES];                                                                                                                       \
+      const T *from = step == 1 ? q + k : near;                                                                                            \
+      for (int64_t e = 0; step != 1 && e < LANES; e++) {                                                                                   \
+        near[e] = q[(k + e) * step];                                                                                                       \
+        ALONE;                                                                                                                             \
       }                                                                                                                                    \
-    else                                                                                                                                   \
-      for (int64_t k = 0; k < n; k++) {                                                                                                    \
-        T x = q[k * step];                                                                                                                 \
-        v[k] = (expr);                                                                                                                     \
+      for (int64_t e = 0; e < LANES; e++) {                                                                                                \
+        T x = from[e];                                                                                                                     \
+        v[k + e] = (expr);                                                                                                                 \
       }                                                                                                                                    \
+    }                                                                                                                                      \
+    for (; k < n; k++) {                                                                                                                   \
+      T x = q[k * step];                                                                                                                   \
+      v[k] = (expr);                                                                                                                       \
+      ALONE;                                                                                                                               \
+    }                                                                                                                                      \
   } while (0)
 #define STORE(T, expr)                                                                                                                     \
   do {                                                                                                                                     \
     T *q = (T *)p;                                                                                                                         \
-    if (step == 1)                                                                                                                         \
-      for (int64_t k = 0; k < n; k++) q[k] = (T)(expr);                                                                                    \
-    else                                                                                                                                   \
-      for (int64_t k = 0; k < n; k++) q[k * step] = (T)(expr);                                                                             \
+    int64_t k = 0;                                                                                                                         \
+    for (; k + LANES <= n; k += LANES) {                                                                                                   \
+      T near[LANES];                                                                                                                       \
+      T *to = step == 1 ? q + k : near;                                                                                                    \
+      for (int64_t e = 0; e < LANES; e++) {                                                                                                \
+        const VALUE x = v[k + e];                                                                                                          \
+        to[e] = (T)(expr);                                                                                                                 \
+      }                                                                                                                                    \
+      for (int64_t e = 0; step != 1 && e < LANES; e++) {                                                                                   \
+        q[(k + e) * step] = near[e];                                                                                                       \
+        ALONE;                                                                                                                             \
+      }                                                                                                                                    \
+    }                                                                                                                                      \
+    for (; k < n; k++) {                                                                                                                   \
+      const VALUE x = v[k];                                                                                                                \
+      q[k * step] = (T)(expr);                                                                                                             \
+      ALONE;                                                                                                                               \
+    }                                                                                                                                      \
   } while (0)
 INLINE void load_f(tn_dtype t, const char *p, int64_t step, int64_t n, double *restrict v) {
   switch (t) {
@@ -121,14 +154,16 @@ INLINE void load_f(tn_dtype t, const char *p, int64_t step, int64_t n, double *r
     default: LOAD(double, x); break;
   }
 }
+#define VALUE double
 INLINE void store_f(tn_dtype t, char *p, int64_t step, int64_t n, const double *restrict v) {
   switch (t) {
-    case TN_F32: STORE(float, v[k]); break;
-    case TN_F16: STORE(uint16_t, f16_down((float)v[k])); break;
-    case TN_BF16: STORE(uint16_t, bf16_down((float)v[k])); break;
-    default: STORE(double, v[k]); break;
+    case TN_F32: STORE(float, x); break;
+    case TN_F16: STORE(uint16_t, f16_down((float)x)); break;
+    case TN_BF16: STORE(uint16_t, bf16_down((float)x)); break;
+    default: STORE(double, x); break;
   }
 }
+#undef VALUE
 INLINE void load_i(tn_dtype t, const char *p, int64_t step, int64_t n, int64_t *restrict v) {
   switch (t) {
     case TN_I64:
@@ -142,19 +177,21 @@ INLINE void load_i(tn_dtype t, const char *p, int64_t step, int64_t n, int64_t *
     default: LOAD(uint8_t, x); break;
   }
 }
+#define VALUE int64_t
 INLINE void store_i(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t *restrict v) {
   switch (t) {
     case TN_I64:
-    case TN_U64: STORE(int64_t, v[k]); break;
+    case TN_U64: STORE(int64_t, x); break;
     case TN_I32:
-    case TN_U32: STORE(int32_t, v[k]); break;
+    case TN_U32: STORE(int32_t, x); break;
     case TN_I16:
-    case TN_U16: STORE(int16_t, v[k]); break;
-    case TN_I8: STORE(int8_t, v[k]); break;
-    case TN_BOOL: STORE(uint8_t, v[k] != 0); break;
-    default: STORE(uint8_t, v[k]); break;
+    case TN_U16: STORE(int16_t, x); break;
+    case TN_I8: STORE(int8_t, x); break;
+    case TN_BOOL: STORE(uint8_t, x != 0); break;
+    default: STORE(uint8_t, x); break;
   }
 }
+#undef VALUE
 
 /* ---- loops, for A = double (f) and int64_t (i) ---- */
 #define BY_COMBINER(call)                                                                                                                  \
@@ -186,7 +223,7 @@ INLINE void store_i(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t 
     for (int64_t k = 0; k < n; k++) acc[k] = step_##y(c, acc[k], v[k]);                                                                    \
   }                                                                                                                                        \
   /* rows [row, row + m), m <= ROWS */                                                                                                     \
-  INLINE void rows_##y(const scan *s, int64_t row, int64_t m) {                                                                            \
+  INLINE void rows_##y(const scan *s, const moves *with, int64_t row, int64_t m) {                                                                            \
     A v[ROWS][RUN], acc[ROWS];                                                                                                             \
     const char *ahead[ROWS];                                                                                                               \
     char *to[ROWS];                                                                                                                        \
@@ -199,7 +236,7 @@ INLINE void store_i(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t 
       for (int64_t r = 0; r < m; r++) {                                                                                                    \
         to[r] = s->out + at[r] + skip;                                                                                                     \
         ahead[r] = s->in + at[r] + skip + RUN * s->size;                                                                                   \
-        load_##y(s->t, s->in + at[r] + skip, s->inner, n, v[r]);                                                                           \
+        with->load_##y(s->t, s->in + at[r] + skip, s->inner, n, v[r]);                                                                           \
       }                                                                                                                                    \
       if (m == 1) {                                                                                                                        \
         A a = acc[0];                                                                                                                      \
@@ -208,11 +245,11 @@ INLINE void store_i(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t 
       } else {                                                                                                                             \
         BY_COMBINER(CHAINS_##y)                                                                                                            \
       }                                                                                                                                    \
-      for (int64_t r = 0; r < m; r++) store_##y(s->t, s->out + at[r] + skip, s->inner, n, v[r]);                                           \
+      for (int64_t r = 0; r < m; r++) with->store_##y(s->t, s->out + at[r] + skip, s->inner, n, v[r]);                                           \
     }                                                                                                                                      \
   }                                                                                                                                        \
   /* one row, as ROWS pieces at a time */                                                                                                  \
-  INLINE void pieces_##y(const scan *s, int64_t row) {                                                                                     \
+  INLINE void pieces_##y(const scan *s, const moves *with, int64_t row) {                                                                                     \
     A v[ROWS][RUN], acc[ROWS], before = IDENTITY;                                                                                          \
     const char **ahead = NULL;                                                                                                             \
     char **to = NULL;                                                                                                                      \
@@ -223,26 +260,26 @@ INLINE void store_i(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t 
       int64_t all = s->len - k < ROWS * RUN ? s->len - k : ROWS * RUN, n = (all + ROWS - 1) / ROWS;                                        \
       for (int64_t r = 0; r < ROWS; r++) {                                                                                                 \
         acc[r] = IDENTITY;                                                                                                                 \
-        if (r * n < all) load_##y(s->t, s->in + at + (k + r * n) * s->inner * s->size, s->inner, all - r * n < n ? all - r * n : n, v[r]); \
+        if (r * n < all) with->load_##y(s->t, s->in + at + (k + r * n) * s->inner * s->size, s->inner, all - r * n < n ? all - r * n : n, v[r]); \
       }                                                                                                                                    \
       BY_COMBINER(CHAINS_##y)                                                                                                              \
       for (int64_t r = 0; r < ROWS && r * n < all; r++) {                                                                                  \
         int64_t some = all - r * n < n ? all - r * n : n;                                                                                  \
         BY_COMBINER(TAKE_IN_##y)                                                                                                           \
         before = v[r][some - 1];                                                                                                           \
-        store_##y(s->t, s->out + at + (k + r * n) * s->inner * s->size, s->inner, some, v[r]);                                             \
+        with->store_##y(s->t, s->out + at + (k + r * n) * s->inner * s->size, s->inner, some, v[r]);                                             \
       }                                                                                                                                    \
     }                                                                                                                                      \
   }                                                                                                                                        \
   /* one row of sums; vectors of 8 are scanned by shifts, and what came before is added to each */                                         \
-  INLINE void line_##y(const scan *s, int64_t row) {                                                                                       \
+  INLINE void line_##y(const scan *s, const moves *with, int64_t row) {                                                                                       \
     typedef V vec __attribute__((vector_size(64), aligned(64), may_alias));                                                                \
     _Alignas(64) A v[2 * RUN];                                                                                                             \
     vec before = {0}, none = {0};                                                                                                          \
     int64_t at = (row / s->inner * s->len * s->inner + row % s->inner) * s->size;                                                          \
     for (int64_t k = 0; k < s->len; k += 2 * RUN, at += 2 * RUN * s->inner * s->size) {                                                    \
       int64_t n = s->len - k < 2 * RUN ? s->len - k : 2 * RUN;                                                                             \
-      load_##y(s->t, s->in + at, s->inner, n, v);                                                                                          \
+      with->load_##y(s->t, s->in + at, s->inner, n, v);                                                                                          \
       for (int64_t i = n; i % 8; i++) v[i] = 0;                                                                                            \
       for (int64_t i = 0; i < n; i += 8) {                                                                                                 \
         vec x = *(vec *)(v + i);                                                                                                           \
@@ -252,18 +289,18 @@ INLINE void store_i(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t 
         *(vec *)(v + i) = before + x;                                                                                                      \
         before += __builtin_shufflevector(x, x, 7, 7, 7, 7, 7, 7, 7, 7);                                                                   \
       }                                                                                                                                    \
-      store_##y(s->t, s->out + at, s->inner, n, v);                                                                                        \
+      with->store_##y(s->t, s->out + at, s->inner, n, v);                                                                                        \
     }                                                                                                                                      \
   }                                                                                                                                        \
-  INLINE void strip_##y(const scan *s, int64_t i) {                                                                                        \
+  INLINE void strip_##y(const scan *s, const moves *with, int64_t i) {                                                                                        \
     A v[STRIP], acc[STRIP];                                                                                                                \
     int64_t first = i % s->n_strips * s->strip, n = s->inner - first < s->strip ? s->inner - first : s->strip;                             \
     int64_t at = (i / s->n_strips * s->len * s->inner + first) * s->size;                                                                  \
     for (int64_t k = 0; k < n; k++) acc[k] = IDENTITY;                                                                                     \
     for (int64_t k = 0; k < s->len; k++, at += s->inner * s->size) {                                                                       \
-      load_##y(s->t, s->in + at, 1, n, v);                                                                                                 \
+      with->load_##y(s->t, s->in + at, 1, n, v);                                                                                                 \
       BY_COMBINER(JOIN_##y)                                                                                                                \
-      store_##y(s->t, s->out + at, 1, n, acc);                                                                                             \
+      with->store_##y(s->t, s->out + at, 1, n, acc);                                                                                             \
     }                                                                                                                                      \
   }
 #define CHAINS_f(c) chains_f(c, v, n, acc, warm, ahead, to)
@@ -277,46 +314,68 @@ DEFINE_LOOPS(double, double, f, tn_combiner_identity(s->c, TN_F64).f)
 DEFINE_LOOPS(int64_t, uint64_t, i, tn_combiner_identity(s->c, TN_I64).i)
 
 /* Strips, groups of rows, or rows [lo, hi). */
-INLINE void work(const scan *s, int64_t lo, int64_t hi, const bool wide) {
+INLINE void work(const scan *s, const moves *with, int64_t lo, int64_t hi) {
   bool is_float = tn_dtype_is_float(s->t);
   for (int64_t i = lo; i < hi; i++) {
     if (s->n_strips) {
       if (is_float)
-        strip_f(s, i);
+        strip_f(s, with, i);
       else
-        strip_i(s, i);
-    } else if (s->group == 0 && wide && s->c == TN_C_SUM) {
-      if (is_float)
-        line_f(s, i);
-      else
-        line_i(s, i);
+        strip_i(s, with, i);
     } else if (s->group == 0) {
       if (is_float)
-        pieces_f(s, i);
+        pieces_f(s, with, i);
       else
-        pieces_i(s, i);
+        pieces_i(s, with, i);
     } else {
       int64_t row = i * s->group, m = s->rows - row < s->group ? s->rows - row : s->group;
       if (is_float)
-        rows_f(s, row, m);
+        rows_f(s, with, row, m);
       else
-        rows_i(s, row, m);
+        rows_i(s, with, row, m);
     }
   }
 }
 
-#define DEFINE_ISA(name, wide, attribute)                                                                                                  \
-  attribute static void work_##name(void *ctx, int64_t lo, int64_t hi, int worker) {                                                       \
-    (void)worker;                                                                                                                          \
-    work(ctx, lo, hi, wide);                                                                                                               \
-  }
-DEFINE_ISA(base, false, )
+#define DEFINE_MOVES(name, attribute)                                                                                                      \
+  attribute static void load_f_##name(tn_dtype t, const char *p, int64_t step, int64_t n, double *restrict v) { load_f(t, p, step, n, v); }        \
+  attribute static void store_f_##name(tn_dtype t, char *p, int64_t step, int64_t n, const double *restrict v) { store_f(t, p, step, n, v); }      \
+  attribute static void load_i_##name(tn_dtype t, const char *p, int64_t step, int64_t n, int64_t *restrict v) { load_i(t, p, step, n, v); }       \
+  attribute static void store_i_##name(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t *restrict v) { store_i(t, p, step, n, v); }     \
+  static const moves moves_##name = {load_f_##name, store_f_##name, load_i_##name, store_i_##name};
 #if defined(__x86_64__)
-DEFINE_ISA(avx2, false, __attribute__((target("avx2,fma"))))
-DEFINE_ISA(avx512, true, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))))
-static const tn_pool_fn works[TN_K_N_ISAS] = {work_base, work_avx2, work_avx512};
+#define AVX2 __attribute__((target("avx2,fma")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
 #else
-static const tn_pool_fn works[TN_K_N_ISAS] = {work_base, work_base, work_base};
+#define AVX2
+#endif
+DEFINE_MOVES(avx2, AVX2)
+AVX2 static void work_with(const scan *s, const moves *with, int64_t lo, int64_t hi) { work(s, with, lo, hi); }
+static void work_avx2(void *ctx, int64_t lo, int64_t hi, int worker) {
+  (void)worker;
+  work_with(ctx, &moves_avx2, lo, hi);
+}
+#if defined(__x86_64__)
+DEFINE_MOVES(avx512, AVX512)
+AVX512 static void lines(const scan *s, int64_t lo, int64_t hi) {
+  for (int64_t i = lo; i < hi; i++) {
+    if (tn_dtype_is_float(s->t))
+      line_f(s, &moves_avx512, i);
+    else
+      line_i(s, &moves_avx512, i);
+  }
+}
+static void work_avx512(void *ctx, int64_t lo, int64_t hi, int worker) {
+  const scan *s = ctx;
+  (void)worker;
+  if (s->n_strips || s->group || s->c != TN_C_SUM)
+    work_with(s, &moves_avx512, lo, hi);
+  else
+    lines(s, lo, hi);
+}
+static const tn_pool_fn works[TN_K_N_ISAS] = {NULL, work_avx2, work_avx512};
+#else
+static const tn_pool_fn works[TN_K_N_ISAS] = {work_avx2, work_avx2, work_avx2};
 #endif
 
 /* May steps be regrouped without changing what comes out? Sums of floats: but for the last bits of a double. */
@@ -327,7 +386,7 @@ static bool regroups(tn_combiner c, tn_dtype t) {
 /* out[o, k, i] = in[o, 0, i] combined with ... in[o, k, i]. Source: torch.cumsum, cumprod, cummax, cummin (values). */
 void tn_k_scan(tn_pool *pool, tn_combiner c, const tn_tensor *in, int dim, tn_tensor *out) {
   /* any, all: no op asks for them; the loops below compare u64 as signed */
-  if (c > TN_C_MIN || (in->dtype == TN_U64 && (c == TN_C_MAX || c == TN_C_MIN))) {
+  if (!works[tn_k_best_isa()] || c > TN_C_MIN || (in->dtype == TN_U64 && (c == TN_C_MAX || c == TN_C_MIN))) {
     tn_k_scan_ref(c, in, dim, out);
     return;
   }

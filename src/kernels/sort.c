@@ -8,9 +8,9 @@
  * topk keeps the k best in a heap (ties: lower place first) and hands them out sorted; few elements get that far, so it looks
  * at a block of keys at once and passes over blocks that are all too late.
  * Rows are shared out over the pool; each piece of work gets its own room. Making and comparing keys is compiled once per
- * instruction set and chosen at run time. */
+ * instruction set and chosen at run time; code is kept small, as it is part of every run time. */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3") /* vectors for keys */
+#pragma GCC optimize("O3", "no-tree-slp-vectorize") /* vectors for keys */
 #endif
 #include "kernels/kernels_int.h"
 #include <stdatomic.h>
@@ -33,19 +33,22 @@ INLINE uint64_t float_key(uint64_t u, int bits, uint64_t inf) {
   uint64_t key = u & sign ? sign - mag : sign + mag;
   return mag > inf ? sign + inf + 1 : key; /* any NaN */
 }
+/* Whole blocks as vectors; ends, and what lies apart, one by one: the empty statement keeps them from becoming vectors too. */
 #define KEYS(T, expr)                                                                                                                      \
   do {                                                                                                                                     \
     const T *p = (const T *)tn_k_at(t, first);                                                                                             \
+    int64_t k = 0;                                                                                                                         \
     if (step == 1)                                                                                                                         \
-      for (int64_t k = 0; k < n; k++) {                                                                                                    \
-        T x = p[k];                                                                                                                        \
-        key[k] = (expr) ^ flip;                                                                                                            \
-      }                                                                                                                                    \
-    else                                                                                                                                   \
-      for (int64_t k = 0; k < n; k++) {                                                                                                    \
-        T x = p[k * step];                                                                                                                 \
-        key[k] = (expr) ^ flip;                                                                                                            \
-      }                                                                                                                                    \
+      for (; k + BLOCK <= n; k += BLOCK)                                                                                                   \
+        for (int64_t e = 0; e < BLOCK; e++) {                                                                                              \
+          T x = p[k + e];                                                                                                                  \
+          key[k + e] = (expr) ^ flip;                                                                                                      \
+        }                                                                                                                                  \
+    for (; k < n; k++) {                                                                                                                   \
+      T x = p[k * step];                                                                                                                   \
+      key[k] = (expr) ^ flip;                                                                                                              \
+      __asm__ volatile("");                                                                                                                \
+    }                                                                                                                                      \
   } while (0)
 /* key[k] of element first + k * step, k < n. Floats are read as their bits. */
 INLINE void keys_of(const tn_tensor *t, int64_t first, int64_t step, int64_t n, uint64_t flip, uint64_t *restrict key) {
@@ -65,12 +68,44 @@ INLINE void keys_of(const tn_tensor *t, int64_t first, int64_t step, int64_t n, 
     default: KEYS(uint8_t, (uint64_t)x); break; /* u8, bool */
   }
 }
+/* Is one of BLOCK keys below the limit? */
+INLINE bool any_early(const uint64_t *key, uint64_t limit) {
+  uint64_t early = 0;
+  for (int64_t e = 0; e < BLOCK; e++) early += key[e] < limit;
+  return early != 0;
+}
+
+/* ---- one copy per instruction set ---- */
+typedef struct isa {
+  void (*keys)(const tn_tensor *t, int64_t first, int64_t step, int64_t n, uint64_t flip, uint64_t *restrict key);
+  bool (*early)(const uint64_t *key, uint64_t limit);
+} isa;
+#define DEFINE_ISA(name, attribute)                                                                                                        \
+  attribute static void keys_##name(const tn_tensor *t, int64_t first, int64_t step, int64_t n, uint64_t flip, uint64_t *restrict key) {   \
+    keys_of(t, first, step, n, flip, key);                                                                                                 \
+  }                                                                                                                                        \
+  attribute static bool early_##name(const uint64_t *key, uint64_t limit) { return any_early(key, limit); }                                \
+  static const isa isa_##name = {keys_##name, early_##name};
+#if defined(__x86_64__)
+#if defined(__GNUC__) && !defined(__clang__)
+DEFINE_ISA(base, __attribute__((optimize("no-tree-vectorize")))) /* nothing of Tenon runs below AVX2 there */
+#else
+DEFINE_ISA(base, )
+#endif
+DEFINE_ISA(avx2, __attribute__((target("avx2"))))
+DEFINE_ISA(avx512, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2"))))
+static const isa *const isas[TN_K_N_ISAS] = {&isa_base, &isa_avx2, &isa_avx512};
+#else
+DEFINE_ISA(base, )
+static const isa *const isas[TN_K_N_ISAS] = {&isa_base, &isa_base, &isa_base};
+#endif
+
 /* v[k] = key of element first + k * step, and its place k; k < n. */
-INLINE void make_pairs(const tn_tensor *t, int64_t first, int64_t step, int64_t n, uint64_t flip, pair *v) {
+static void make_pairs(const isa *with, const tn_tensor *t, int64_t first, int64_t step, int64_t n, uint64_t flip, pair *v) {
   for (int64_t at = 0; at < n; at += SOME) {
     uint64_t key[SOME];
     int64_t some = n - at < SOME ? n - at : SOME;
-    keys_of(t, first + at * step, step, some, flip, key);
+    with->keys(t, first + at * step, step, some, flip, key);
     for (int64_t k = 0; k < some; k++) v[at + k] = (pair){key[k], at + k};
   }
 }
@@ -122,16 +157,19 @@ typedef struct job {
   tn_tensor *values, *idx;
   int64_t n, k, inner; /* elements of a row; of them wanted; distance between neighbours of a row */
   uint64_t flip;
+  const isa *with;
   atomic_bool nomem;
 } job;
 
-INLINE void sort_rows(job *j, int64_t lo, int64_t hi) {
+static void sort_rows(void *ctx, int64_t lo, int64_t hi, int worker) {
+  job *j = ctx;
+  (void)worker;
   int64_t n = j->n, inner = j->inner;
   pair *v = tn_malloc(2 * (size_t)n * sizeof *v);
   if (!v) atomic_store(&j->nomem, true);
   for (int64_t r = lo; v && r < hi; r++) {
     int64_t first = r / inner * n * inner + r % inner;
-    make_pairs(j->in, first, inner, n, j->flip, v);
+    make_pairs(j->with, j->in, first, inner, n, j->flip, v);
     sort_pairs(v, v + n, n);
     for (int64_t k = 0; k < n; k++) put(j->in, first, inner, &v[k], j->values, j->idx, first + k * inner);
   }
@@ -151,24 +189,25 @@ static void sink(pair *heap, int64_t n, int64_t i, pair x) {
   heap[i] = x;
 }
 
-INLINE void topk_rows(job *j, int64_t lo, int64_t hi) {
+static void topk_rows(void *ctx, int64_t lo, int64_t hi, int worker) {
+  job *j = ctx;
+  (void)worker;
   const tn_tensor *in = j->in;
   int64_t n = j->n, k = j->k, inner = j->inner;
   pair *heap = tn_malloc((size_t)k * sizeof *heap);
   if (!heap) atomic_store(&j->nomem, true);
   for (int64_t r = lo; heap && r < hi; r++) {
     int64_t o = r / inner, i = r % inner, first = o * n * inner + i;
-    make_pairs(in, first, inner, k, j->flip, heap);
+    make_pairs(j->with, in, first, inner, k, j->flip, heap);
     for (int64_t e = k / 2 - 1; e >= 0; e--) sink(heap, k, e, heap[e]);
     for (int64_t at = k; at < n; at += SOME) {
       uint64_t key[SOME];
       int64_t some = n - at < SOME ? n - at : SOME;
-      keys_of(in, first + at * inner, inner, some, j->flip, key);
+      j->with->keys(in, first + at * inner, inner, some, j->flip, key);
       for (int64_t e = some; e % BLOCK; e++) key[e] = UINT64_MAX;
       for (int64_t b = 0; b < some; b += BLOCK) {
-        uint64_t early = 0, limit = heap[0].key;
-        for (int64_t e = b; e < b + BLOCK; e++) early += key[e] < limit;
-        for (int64_t e = b; early && e < b + BLOCK; e++) /* a later place never beats an equal key */
+        if (!j->with->early(key + b, heap[0].key)) continue;
+        for (int64_t e = b; e < b + BLOCK; e++) /* a later place never beats an equal key */
           if (key[e] < heap[0].key) sink(heap, k, 0, (pair){key[e], at + e});
       }
     }
@@ -181,19 +220,6 @@ INLINE void topk_rows(job *j, int64_t lo, int64_t hi) {
   tn_free(heap);
 }
 
-/* ---- one copy per instruction set ---- */
-#define DEFINE_ISA(name, attribute)                                                                                                        \
-  attribute static void sort_##name(void *j, int64_t lo, int64_t hi, int worker) { (void)worker, sort_rows(j, lo, hi); }                   \
-  attribute static void topk_##name(void *j, int64_t lo, int64_t hi, int worker) { (void)worker, topk_rows(j, lo, hi); }
-DEFINE_ISA(base, )
-#if defined(__x86_64__)
-DEFINE_ISA(avx2, __attribute__((target("avx2"))))
-DEFINE_ISA(avx512, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2"))))
-static const tn_pool_fn sorts[TN_K_N_ISAS] = {sort_base, sort_avx2, sort_avx512}, topks[TN_K_N_ISAS] = {topk_base, topk_avx2, topk_avx512};
-#else
-static const tn_pool_fn sorts[TN_K_N_ISAS] = {sort_base, sort_base, sort_base}, topks[TN_K_N_ISAS] = {topk_base, topk_base, topk_base};
-#endif
-
 static tn_status run(tn_pool *pool, tn_pool_fn fn, job *j) {
   int64_t rows = tn_k_numel(j->in) / j->n;
   tn_pool_run(pool, fn, j, rows, j->n >= SHARE ? 1 : SHARE / j->n);
@@ -202,16 +228,16 @@ static tn_status run(tn_pool *pool, tn_pool_fn fn, job *j) {
 
 /* values[o, k, i], idx[o, k, i] = k-th of in[o, :, i] and where it stood. Source: torch.sort. */
 tn_status tn_k_sort(tn_pool *pool, const tn_tensor *in, int dim, bool descending, tn_tensor *out_values, tn_tensor *out_idx) {
-  job j = {in, out_values, out_idx, in->rank ? in->shape[dim] : 1, 0, tn_k_span(in, dim + 1, in->rank), descending ? UINT64_MAX : 0, false};
+  job j = {in, out_values, out_idx, in->rank ? in->shape[dim] : 1, 0, tn_k_span(in, dim + 1, in->rank), descending ? UINT64_MAX : 0, isas[tn_k_best_isa()], false};
   if (tn_k_numel(in) == 0) return TN_OK;
   if ((uint64_t)j.n > SIZE_MAX / (2 * sizeof(pair))) return TN_E_NOMEM;
-  return run(pool, sorts[tn_k_best_isa()], &j);
+  return run(pool, sort_rows, &j);
 }
 
 /* values[o, j, i], idx[o, j, i] = j-th largest (smallest) of in[o, :, i], j < k, sorted. Source: torch.topk. */
 tn_status tn_k_topk(tn_pool *pool, const tn_tensor *in, int64_t k, int dim, bool largest, tn_tensor *out_values, tn_tensor *out_idx) {
-  job j = {in, out_values, out_idx, in->rank ? in->shape[dim] : 1, k, tn_k_span(in, dim + 1, in->rank), largest ? UINT64_MAX : 0, false};
+  job j = {in, out_values, out_idx, in->rank ? in->shape[dim] : 1, k, tn_k_span(in, dim + 1, in->rank), largest ? UINT64_MAX : 0, isas[tn_k_best_isa()], false};
   if (k == 0 || tn_k_numel(in) == 0) return TN_OK;
   if ((uint64_t)k > SIZE_MAX / sizeof(pair)) return TN_E_NOMEM;
-  return run(pool, topks[tn_k_best_isa()], &j);
+  return run(pool, topk_rows, &j);
 }
