@@ -1,5 +1,8 @@
 /* Running the steps of a bound plan, in order, in the caller's thread; a launch of more blocks than one grain is one
  * fork-join on the shared pool. Stops at the first step that fails. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2") /* the room is built for size; this is in every call */
+#endif
 #include "runtime/runtime_int.h"
 
 typedef struct launch { tn_kernel_fn fn; const tn_kernel_args *args; unsigned char *scratch; size_t stride; } launch;

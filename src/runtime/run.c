@@ -7,6 +7,9 @@
  *
  * Packed copies belong to the run. They follow the data pointer and version of the input they come from, both looked at
  * in every bind; a copy counts as fresh only after a run that made it succeeded. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2") /* the room is built for size; this is in every call */
+#endif
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
