@@ -428,7 +428,7 @@ tn_status tn_ox_ml_imputer(tn_ox *c) {
   if (c->b.st != TN_OK) return c->b.st;
   tn_dtype t = tn_b_dtype(&c->b, x);
   tn_dim f = tn_b_rank(&c->b, x) ? tn_b_dim(&c->b, x, tn_b_rank(&c->b, x) - 1) : 1;
-  if (!by.n || (by.n > 1 && tn_dim_is_const(f) && f != by.n)) return tn_ox_bad(c, "%u values for %lld features", by.n, (long long)f);
+  if (!by.n || (by.n > 1 && tn_dim_is_const(f) && f != by.n)) return tn_ox_bad(c, "%u values: wanted one, or as many as features", by.n);
   double what = fl ? tn_ox_float(c, "replaced_value_float", 0) : 0;
   tn_ref hit = fl && isnan(what) ? tn_b_1(&c->b, TN_OP_ISNAN, x)
                                  : tn_b_2(&c->b, TN_OP_EQ, x, fl ? tn_b_num(&c->b, what, t) : tn_b_int(&c->b, tn_ox_int(c, "replaced_value_int64", 0), t));

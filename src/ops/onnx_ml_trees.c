@@ -38,16 +38,19 @@ static tn_ref ensemble(tn_ox *c, const forest *f, int64_t targets, int aggregate
   tn_dim dim[2] = {tn_b_dim(&c->b, x, 0), targets};
   uint32_t n = 0;
   tn_attr a[16];
+  int64_t *node = room(c, 4 * (size_t)f->n_node, sizeof *node);
+  if (!node) return x;
+  for (uint32_t i = 0; i < f->n_node; i++) {
+    node[4 * i] = f->feature[i] * 16 + (f->missing[i] != 0) * 8 + f->mode[i];
+    node[4 * i + 1] = f->yes[i];
+    node[4 * i + 2] = f->no[i];
+    memcpy(&node[4 * i + 3], &f->split[i], 8);
+  }
   a[n++] = tn_mk_int("n_targets", targets);
   a[n++] = tn_mk_int("aggregate", aggregate);
   a[n++] = tn_mk_int("elem", elem);
   a[n++] = tn_ox_mk_ints(c, "roots", f->root, f->n_root);
-  a[n++] = tn_ox_mk_ints(c, "feature", f->feature, f->n_node);
-  a[n++] = tn_ox_mk_ints(c, "mode", f->mode, f->n_node);
-  a[n++] = tn_ox_mk_floats(c, "split", f->split, f->n_node);
-  a[n++] = tn_ox_mk_ints(c, "yes", f->yes, f->n_node);
-  a[n++] = tn_ox_mk_ints(c, "no", f->no, f->n_node);
-  a[n++] = tn_ox_mk_ints(c, "missing", f->missing, f->n_node);
+  a[n++] = tn_ox_mk_ints(c, "node", node, 4 * f->n_node);
   a[n++] = tn_ox_mk_ints(c, "leaf_lo", f->leaf_lo, f->n_leaf + 1);
   a[n++] = tn_ox_mk_ints(c, "leaf_target", f->target, f->n_pair);
   a[n++] = tn_ox_mk_floats(c, "leaf_weight", f->weight, f->n_pair);
@@ -69,7 +72,7 @@ static tn_status check_forest(tn_ox *c, const forest *f, int64_t targets) {
     while (n) {
       int64_t at = stack[--n];
       if (seen[at]++) return tn_ox_bad(c, "node %lld of the trees is reached twice", (long long)at);
-      if (f->feature[at] < 0) return tn_ox_bad(c, "node %lld looks at feature %lld", (long long)at, (long long)f->feature[at]);
+      if (f->feature[at] < 0 || f->feature[at] > INT32_MAX) return tn_ox_bad(c, "node %lld looks at feature %lld", (long long)at, (long long)f->feature[at]);
       if (f->yes[at] >= 0) stack[n++] = f->yes[at];
       if (f->no[at] >= 0) stack[n++] = f->no[at];
     }

@@ -95,58 +95,66 @@ TN_DYN_OP(ZIP_MAP) {
   return st;
 }
 
-/* ---- trees: nodes with children by number; child < 0 is leaf -1 - child. A leaf owns leaf_lo[l] .. leaf_lo[l + 1] of (target, weight). ---- */
+/* ---- trees. `node` holds four numbers for each: feature * 16 + (NaN goes to yes) * 8 + mode; yes; no; the bits of the split as a double. A child below 0
+ * is leaf -1 - child; leaf l owns leaf_lo[l] .. leaf_lo[l + 1] of (target, weight). Mode 6: a member of the set member_lo[n] .. member_lo[n + 1]. ---- */
 
 enum { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER };
 enum { AVERAGE, SUM, MIN, MAX };
+typedef struct tree_node { int64_t what, yes, no; double split; } tree_node;
 
 typedef struct trees {
-  const int64_t *root, *feature, *mode, *yes, *no, *missing, *member_lo, *leaf_lo, *target;
-  const double *split, *member, *weight;
+  const tree_node *node;
+  const int64_t *root, *member_lo, *leaf_lo, *target;
+  const double *member, *weight;
   uint32_t n_root, n_node, n_leaf_lo, n_pair, n_member, n_member_lo;
-  int64_t n_target, aggregate;
+  int64_t n_target, aggregate, cols;
   tn_view x;
   tn_made *out;
-  double *acc;                       /* [rows at once, n_target] */
+  double *scratch;                   /* for each worker: a row as doubles, its sums */
   _Atomic int bad;
 } trees;
 
-static bool goes_yes(const trees *t, int64_t at, double x) {
-  double s = t->split[at];
-  if (isnan(x)) return t->missing && t->missing[at];
-  switch (t->mode[at]) {
-    case LEQ: return x <= s;
-    case LT: return x < s;
-    case GTE: return x >= s;
-    case GT: return x > s;
-    case EQ: return x == s;
-    case NEQ: return x != s;
-    default: break;
-  }
+static bool is_member(const trees *t, int64_t at, double x, bool *bad) {
+  if (at + 1 >= t->n_member_lo || t->member_lo[at] < 0 || t->member_lo[at + 1] > t->n_member) return *bad = true;
   for (int64_t k = t->member_lo[at]; k < t->member_lo[at + 1]; k++)
     if (t->member[k] == x) return true;
   return false;
 }
 
-/* The leaf that row reaches, or -1: a number out of its table, or a circle. */
-static int64_t leaf_of(const trees *t, int64_t at, int64_t row) {
-  int64_t cols = t->x.dim[1];
+/* The leaf that a row reaches, or -1: a number out of its table, or a circle. */
+static int64_t leaf_of(const trees *t, int64_t at, const double *row) {
+  bool bad = false;
   for (uint32_t steps = 0; at >= 0; steps++) {
     if (at >= t->n_node || steps > t->n_node) return -1;
-    int64_t f = t->feature[at];
-    if (f < 0 || f >= cols) return -1;
-    if (t->mode[at] == MEMBER && (at + 1 >= t->n_member_lo || t->member_lo[at] < 0 || t->member_lo[at + 1] > t->n_member)) return -1;
-    at = goes_yes(t, at, tn_view_f64(&t->x, row * cols + f)) ? t->yes[at] : t->no[at];
+    const tree_node *n = &t->node[at];
+    int64_t f = n->what >> 4;
+    if (f < 0 || f >= t->cols) return -1;
+    double x = row[f];
+    bool yes;
+    if (isnan(x)) yes = n->what & 8;
+    else
+      switch (n->what & 7) {
+        case LEQ: yes = x <= n->split; break;
+        case LT: yes = x < n->split; break;
+        case GTE: yes = x >= n->split; break;
+        case GT: yes = x > n->split; break;
+        case EQ: yes = x == n->split; break;
+        case NEQ: yes = x != n->split; break;
+        default: yes = is_member(t, at, x, &bad);
+      }
+    at = yes ? n->yes : n->no;
   }
   int64_t leaf = -1 - at;
-  return leaf < (int64_t)t->n_leaf_lo - 1 && t->leaf_lo[leaf] >= 0 && t->leaf_lo[leaf + 1] <= t->n_pair ? leaf : -1;
+  return !bad && leaf < (int64_t)t->n_leaf_lo - 1 && t->leaf_lo[leaf] >= 0 && t->leaf_lo[leaf + 1] <= t->n_pair ? leaf : -1;
 }
 
-static bool one_row(const trees *t, int64_t row, double *acc) {
-  double start = t->aggregate == MIN || t->aggregate == MAX ? (t->out->elem == TN_EL_F64 ? 1.7976931348623157e308 : t->out->elem == TN_EL_F16 ? 65504 : 3.4028234663852886e38) : 0;
-  for (int64_t k = 0; k < t->n_target; k++) acc[k] = t->aggregate == MAX ? -start : start;
+static bool one_row(const trees *t, int64_t row, double *x, double *acc) {
+  tn_dtype to = t->out->elem == TN_EL_F64 ? TN_F64 : t->out->elem == TN_EL_F16 ? TN_F16 : TN_F32;
+  double most = to == TN_F64 ? 1.7976931348623157e308 : to == TN_F16 ? 65504 : 3.4028234663852886e38, start = t->aggregate == MIN ? most : t->aggregate == MAX ? -most : 0;
+  for (int64_t k = 0; k < t->cols; k++) x[k] = tn_view_f64(&t->x, row * t->cols + k);
+  for (int64_t k = 0; k < t->n_target; k++) acc[k] = start;
   for (uint32_t r = 0; r < t->n_root; r++) {
-    int64_t l = leaf_of(t, t->root[r], row);
+    int64_t l = leaf_of(t, t->root[r], x);
     if (l < 0) return false;
     for (int64_t k = t->leaf_lo[l]; k < t->leaf_lo[l + 1]; k++) {
       if (t->target[k] < 0 || t->target[k] >= t->n_target) return false;
@@ -158,38 +166,33 @@ static bool one_row(const trees *t, int64_t row, double *acc) {
   }
   for (int64_t k = 0; k < t->n_target; k++) {
     tn_num v = {.f = t->aggregate == AVERAGE && t->n_root ? acc[k] / t->n_root : acc[k]};
-    tn_num_store(t->out->elem == TN_EL_F64 ? TN_F64 : t->out->elem == TN_EL_F16 ? TN_F16 : TN_F32, t->out->p + (size_t)(row * t->n_target + k) * t->out->es, v);
+    tn_num_store(to, t->out->p + (size_t)(row * t->n_target + k) * t->out->es, v);
   }
   return true;
 }
 
 static tn_status read_trees(tn_dyn_call *c, trees *t) {
-  uint32_t n[8];
+  uint32_t n, n_weight;
   t->root = tn_da_ints(c, "roots", &t->n_root);
-  t->feature = tn_da_ints(c, "feature", &t->n_node);
-  t->mode = tn_da_ints(c, "mode", &n[0]);
-  t->split = tn_da_floats(c, "split", &n[1]);
-  t->yes = tn_da_ints(c, "yes", &n[2]);
-  t->no = tn_da_ints(c, "no", &n[3]);
-  t->missing = tn_da_ints(c, "missing", &n[4]);
-  if (!t->missing) n[4] = t->n_node;
+  t->node = (const tree_node *)(const void *)tn_da_ints(c, "node", &n);
+  t->n_node = n / 4;
   t->member_lo = tn_da_ints(c, "member_lo", &t->n_member_lo);
   t->member = tn_da_floats(c, "member", &t->n_member);
   t->leaf_lo = tn_da_ints(c, "leaf_lo", &t->n_leaf_lo);
   t->target = tn_da_ints(c, "leaf_target", &t->n_pair);
-  t->weight = tn_da_floats(c, "leaf_weight", &n[5]);
+  t->weight = tn_da_floats(c, "leaf_weight", &n_weight);
   t->n_target = tn_da_int(c, "n_targets", 1);
   t->aggregate = tn_da_int(c, "aggregate", SUM);
-  for (int i = 0; i < 5; i++)
-    if (n[i] != t->n_node) return tn_dv_fail(c, TN_E_ARG, "%u nodes, but %u in table %d", t->n_node, n[i], i);
-  if (n[5] != t->n_pair || t->n_target < 0 || t->n_target > INT32_MAX) return tn_dv_fail(c, TN_E_ARG, "%u leaf targets, %u weights, %lld targets", t->n_pair, n[5], (long long)t->n_target);
+  if (n % 4 || n_weight != t->n_pair || t->n_target < 0 || t->n_target > INT32_MAX)
+    return tn_dv_fail(c, TN_E_ARG, "%u numbers of nodes, %u leaf targets, %u weights, %lld targets", n, t->n_pair, n_weight, (long long)t->n_target);
   return TN_OK;
 }
 
 static void some_rows(void *user, int64_t lo, int64_t hi, int worker) {
   trees *t = user;
+  double *x = t->scratch + (size_t)worker * (size_t)(t->cols + t->n_target);
   for (int64_t i = lo; i < hi; i++)
-    if (!one_row(t, i, t->acc + worker * t->n_target)) t->bad = 1;
+    if (!one_row(t, i, x, x + t->cols)) t->bad = 1;
 }
 
 TN_DYN_OP(TREE_ENSEMBLE) {
@@ -201,12 +204,14 @@ TN_DYN_OP(TREE_ENSEMBLE) {
   if (t.x.rank != 2) return tn_dv_fail(c, TN_E_ARG, "wanted [N, F], found rank %d", t.x.rank);
   if (elem != TN_EL_F32 && elem != TN_EL_F64 && elem != TN_EL_F16) return tn_dv_fail(c, TN_E_ARG, "result type %lld", (long long)elem);
   TN_TRY(tn_dv_new(c, (int)elem, 2, (int64_t[]){t.x.dim[0], t.n_target}, &m, 0));
-  int workers = c->x->pool ? tn_pool_n_threads(c->x->pool) : 1;
-  t.acc = TN_NEW(c->tmp, double, (size_t)t.n_target * (size_t)workers + 1);
-  if (!t.acc) return tn_dv_fail(c, TN_E_NOMEM, "%lld targets", (long long)t.n_target);
+  if (m.n == 0) return TN_OK;
+  size_t workers = c->x->pool ? (size_t)tn_pool_n_threads(c->x->pool) : 1;
   t.out = &m;
-  tn_pool_run(c->x->pool, some_rows, &t, m.n ? t.x.dim[0] : 0, 16);
-  return t.bad ? tn_dv_fail(c, TN_E_INDEX, "a tree names a node, feature, leaf or target that is not there, or runs in a circle (%u nodes, %lld features)", t.n_node, (long long)t.x.dim[1]) : TN_OK;
+  t.cols = t.x.dim[1];
+  t.scratch = t.cols < INT32_MAX ? TN_NEW(c->tmp, double, (size_t)(t.cols + t.n_target) * workers) : NULL;
+  if (!t.scratch) return tn_dv_fail(c, TN_E_NOMEM, "%lld features, %lld targets", (long long)t.cols, (long long)t.n_target);
+  tn_pool_run(c->x->pool, some_rows, &t, t.x.dim[0], 16);
+  return t.bad ? tn_dv_fail(c, TN_E_INDEX, "a tree names a node, feature, leaf or target that is not there, or runs in a circle (%u nodes, %lld features)", t.n_node, (long long)t.cols) : TN_OK;
 }
 
 /* ---- class probabilities from pairwise ones: Wu, Lin, Weng 2004, second method. r[i,j] = probability of i against j. ---- */
