@@ -124,12 +124,10 @@ class Model:
     def __call__(self, *args):
         if len(args) == 1 and isinstance(args[0], dict) and not (len(self.inputs) == 1 and self.inputs[0].kind == "map"):
             named = args[0]
-            unknown = set(named) - {p.name for p in self.inputs}
-            if unknown:
-                raise ValueError(f"no input is named {sorted(unknown)}; inputs: {[p.name for p in self.inputs]}")
             missing = [p.name for p in self.inputs if p.name not in named and "optional" not in p.kind]
-            if missing:
-                raise ValueError(f"inputs {missing} are missing")
+            if missing:                              # other names are passed over: one set of arrays may feed several models
+                unknown = sorted(set(named) - {p.name for p in self.inputs})
+                raise ValueError(f"inputs {missing} are missing; no input is named {unknown}; inputs: {[p.name for p in self.inputs]}")
             args = [named.get(p.name) for p in self.inputs]
         elif len(args) == 1 and isinstance(args[0], (list, tuple)) and not (len(self.inputs) == 1 and self.inputs[0].kind != "tensor"):
             args = args[0]

@@ -41,6 +41,12 @@ static tn_dim fresh(importer *im) {
   } while (d != TN_DIM_BAD && tn_dims_n_syms(im->dims) == before);
   return d;
 }
+/* "?" and the like stand for sizes that have nothing to do with each other. */
+static bool is_name(const char *s) {
+  for (; s && *s; s++)
+    if ((*s >= '0' && *s <= '9') || (*s >= 'A' && *s <= 'Z') || (*s >= 'a' && *s <= 'z') || (*s & 0x80)) return true;
+  return false;
+}
 /* Dims of a declared shape; make: symbols for what is not constant, else TN_DIM_BAD. */
 static tn_status dims_of(importer *im, const char *what, const TnOnnx__Shape *s, const tn_onnx_shape *over, bool make, tn_dim *out) {
   if (s->n_dim > TN_MAX_RANK) return tn_fail(im->d, TN_E_UNSUPPORTED, "'%.80s' has rank %zu, at most %d", what, s->n_dim, TN_MAX_RANK);
@@ -54,7 +60,7 @@ static tn_status dims_of(importer *im, const char *what, const TnOnnx__Shape *s,
       out[i] = over->dim[i];
     } else if (fixed) out[i] = m->dim_value;
     else if (!make) out[i] = TN_DIM_BAD;
-    else out[i] = m->dim_param && *m->dim_param ? named(im, m->dim_param) : fresh(im);
+    else out[i] = is_name(m->dim_param) ? named(im, m->dim_param) : fresh(im);
     if (make && out[i] == TN_DIM_BAD) return tn_fail(im->d, TN_E_NOMEM, "dim %zu of '%.80s'", i, what);
     if (out[i] > INT32_MAX * (int64_t)64) return tn_fail(im->d, TN_E_ARG, "dim %zu of '%.80s' is %lld", i, what, (long long)out[i]);
   }
