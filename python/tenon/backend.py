@@ -5,13 +5,16 @@ goes through AOTAutograd with the library's min-cut partitioner. A graph that Te
 logged, counted in `fallbacks`, an error with fail_on_fallback.
 """
 
+import contextlib
 import functools
 import json
 import logging
 import os
+import pathlib
+import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
@@ -61,20 +64,40 @@ def build(captured: Captured, options: dict, alone: bool = False) -> _native.Pro
     _native.CompileError carries the status name and the message.
     """
     host = Host(captured.inputs)
-    program = _native.Program(
-        captured.json,
-        captured.origin,
-        captured.ret,
-        captured.mutated,
-        options,
-        run_threads(options),
-        host,
-        captured.constants,
-        alone,
-    )
+    with _shown(options) as options:
+        program = _native.Program(
+            captured.json,
+            captured.origin,
+            captured.ret,
+            captured.mutated,
+            options,
+            run_threads(options),
+            host,
+            captured.constants,
+            alone,
+        )
     host.program = weakref.ref(program)
     program.ret = captured.ret
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("stages: %s", json.loads(program.report).get("stages"))
     return program
+
+
+@contextlib.contextmanager
+def _shown(options: dict) -> Iterator[dict]:
+    """The options of one compile. Under TORCH_LOGS="output_code" what it generates goes to torch's log: loops of each kernel, then the plan
+    that calls them, as the compiler dumps them. The logger stands below torch's own, which is the one that has a handler."""
+    code = torch._logging.getArtifactLogger("torch.tenon", "output_code")
+    if not code.isEnabledFor(logging.DEBUG):
+        yield options
+        return
+    with tempfile.TemporaryDirectory(prefix="tenon") as folder:
+        root = pathlib.Path(options.get("dump_dir") or os.environ.get("TENON_DUMP") or folder)
+        before = set(root.glob("graph*"))
+        yield options | {"dump_dir": str(root)}
+        for path in sorted(p for new in set(root.glob("graph*")) - before for p in new.iterdir()):
+            if path.suffix in (".nest", ".tnplan"):
+                code.debug("%s\n%s", path.name, path.read_text())
 
 
 def from_graph(
@@ -153,7 +176,6 @@ class Backend:
             return self._fall_back("TN_E_UNSUPPORTED", str(why), eager)
         except _native.CompileError as why:
             return self._fall_back(*why.args, eager)
-        _log_code(program)
         if self.listener:
             self.listener(json.loads(program.report))
         return with_views(program, graph.views) if graph.views else program
@@ -181,15 +203,6 @@ def _static_origins(gm: torch.fx.GraphModule, name: str) -> dict[int, str]:
     names = {f"primals_{k + 1}" for k in static}
     places = gm.graph.find_nodes(op="placeholder")
     return {k: "param" for k, node in enumerate(places) if node.name in names}
-
-
-def _log_code(program) -> None:
-    """The plan under TORCH_LOGS="output_code", the stages under TORCH_LOGS="+tenon"."""
-    code = torch._logging.getArtifactLogger(__name__, "output_code")
-    if code.isEnabledFor(logging.DEBUG) or log.isEnabledFor(logging.DEBUG):
-        report = json.loads(program.report)
-        code.debug("%s", report.get("plan", ""))
-        log.debug("stages: %s", report.get("stages"))
 
 
 def compile_fx_entry(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, mode: str | None = None) -> Callable:

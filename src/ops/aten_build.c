@@ -101,7 +101,13 @@ tn_ref tn_b_divisor(tn_decomp_ctx *c, tn_ref a) {
   if (c->st != TN_OK || !tn_dtype_is_int(tn_b_dtype(c, a))) return a;
   const tn_node *n = &c->g->node[c->g->value[a.id].node];
   const tn_attr_val *v = n->op == TN_OP_FULL ? tn_attr_get(n, "value") : NULL;
-  if (v && v->kind == TN_AT_INT && tn_num_cast((tn_num){.i = v->u.i}, TN_I64, tn_b_dtype(c, a)).i != 0) return a;
+  tn_dtype t = tn_b_dtype(c, a);
+  if (v && v->kind == TN_AT_INT && tn_num_cast((tn_num){.i = v->u.i}, TN_I64, t).i != 0) return a;
+  if (n->op == TN_OP_CONST && n->data && n->data->p) {
+    bool zero = false;
+    for (size_t at = 0, size = tn_dtype_size(t); at + size <= n->data->bytes && !zero; at += size) zero = tn_num_load(t, (const char *)n->data->p + at).i == 0;
+    if (!zero) return a;
+  }
   return tn_b_1(c, TN_OP_DIVISOR, a);
 }
 

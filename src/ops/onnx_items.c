@@ -237,7 +237,7 @@ static frac unary(tn_dims *t, tn_op op, tn_dtype ty, frac a) {
   case TN_OP_FLOOR: case TN_OP_CEIL: case TN_OP_TRUNC: return to_whole(t, a, op);
   case TN_OP_ROUND: return a.den == 1 ? a : unknown;
   case TN_OP_NOT: return ty == TN_BOOL && truth(t, a) >= 0 ? boolean(!truth(t, a)) : unknown;
-  case TN_OP_COPY: return a;
+  case TN_OP_COPY: case TN_OP_DIVISOR: return a;
   default: return unknown;
   }
 }

@@ -233,13 +233,17 @@ static tn_status binary(tn_ox *c, tn_op op) {
 BINARY(add, ADD) BINARY(sub, SUB) BINARY(mul, MUL) BINARY(and, AND) BINARY(or, OR) BINARY(xor, XOR)
 BINARY(less, LT) BINARY(less_equal, LE) BINARY(greater, GT) BINARY(greater_equal, GE)
 
-tn_status tn_ox_div(tn_ox *c) {                      /* integers: truncated; by zero gives 0 */
+tn_status tn_ox_div(tn_ox *c) {                      /* integers: truncated; by zero: the call's error */
   tn_ref a, b;
   pair(c, &a, &b);
   if (!mx_ok(c)) return c->b.st;
-  return tn_ox_ret(c, 0, mx_2(c, tn_dtype_is_float(mx_dtype(c, a)) ? TN_OP_DIV : TN_OP_TRUNCDIV, a, b));
+  return tn_ox_ret(c, 0, mx_2(c, tn_dtype_is_float(mx_dtype(c, a)) ? TN_OP_DIV : TN_OP_TRUNCDIV, a, tn_b_divisor(&c->b, b)));
 }
-tn_status tn_ox_mod(tn_ox *c) { return binary(c, tn_ox_int(c, "fmod", 0) ? TN_OP_FMOD : TN_OP_REMAINDER); }
+tn_status tn_ox_mod(tn_ox *c) {
+  tn_ref a, b;
+  pair(c, &a, &b);
+  return tn_ox_ret(c, 0, mx_2(c, tn_ox_int(c, "fmod", 0) ? TN_OP_FMOD : TN_OP_REMAINDER, a, tn_b_divisor(&c->b, b)));
+}
 tn_status tn_ox_bit_shift(tn_ox *c) {
   const char *way = tn_ox_str_attr(c, "direction", "");
   if (!mx_ok(c)) return c->b.st;

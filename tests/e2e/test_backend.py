@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -411,3 +412,18 @@ def test_logs_follow_torch_logs(caplog):
     with caplog.at_level(logging.DEBUG, "tenon"):
         check(mlp(4, 4), torch.randn(2, 4))
     assert "stages" in caplog.text
+
+
+def test_output_code_is_printed(tmp_path):
+    """TORCH_LOGS is read when torch is imported, so in a process of its own: kernels as loops, then the plan that launches them."""
+    script = tmp_path / "run.py"
+    script.write_text("import torch\ntorch.compile(lambda x: torch.softmax(x * 2, -1), backend='tenon')(torch.randn(4, 8))\n")
+
+    def err(**env):
+        r = subprocess.run([sys.executable, script], env=os.environ | env, capture_output=True, text=True, timeout=120)
+        assert r.returncode == 0, r.stderr
+        return r.stderr
+
+    said = err(TORCH_LOGS="output_code")
+    nest, plan = said.index("nest @tn_red_fused"), said.index("launch")
+    assert "[__output_code]" in said and nest < plan and "nest" not in err(TORCH_LOGS="recompiles")

@@ -13,7 +13,6 @@ from torch import nn
 @pytest.fixture(autouse=True)
 def programs(monkeypatch):
     monkeypatch.setattr(backend._native, "Program", EvalProgram)
-    monkeypatch.setattr(backend, "_log_code", lambda program: None)
     EvalProgram.made.clear()
     return EvalProgram.made
 

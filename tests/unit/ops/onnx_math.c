@@ -42,6 +42,17 @@ static void test_integers(void **state) {
     node_whole(&n, 0, fmod ? (int64_t[]){0, 1, 5} : (int64_t[]){0, -2, 5}, 3);
     node_close(&n);
   }
+  static const char *const dividing[] = {"Div", "Mod"};
+  for (int k = 0; k < 2; k++) {
+    node_open(&n, dividing[k], 14);
+    node_in(&n, TN_I64, D(3), 1, (int64_t[]){-4, 7, 5});
+    node_in(&n, TN_I64, D(3), 1, (int64_t[]){2, 0, 8});
+    assert_int_equal(node_build(&n), TN_OK);
+    assert_int_equal(tn_graph_add_output(n.env.g, n.res[0]), TN_OK);
+    n.out[0].shape = n.out_shape[0];
+    assert_int_equal(tn_ops_eval_graph(&n.d, &n.a, n.env.g, n.given, n.out), TN_E_ZERO);
+    node_close(&n);
+  }
   node_open(&n, "Pow", 15);                          /* the base's type, an exponent of another */
   node_in(&n, TN_I32, D(3), 1, (int32_t[]){1, 2, 3});
   node_in(&n, TN_F32, D(3), 1, F(4, 5, 0.5f));
