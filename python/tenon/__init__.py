@@ -20,8 +20,8 @@ _find_extension()
 
 
 def compile(module, example_args, dynamic_shapes=None, options=None):
-    """Captures `module` for inference on its own, without Dynamo. See tenon.export.compile."""
-    from tenon.export import compile as compile_
+    """Captures `module` for inference on its own, without Dynamo. See tenon.standalone.compile."""
+    from tenon.standalone import compile as compile_
 
     return compile_(module, example_args, dynamic_shapes, options)
 
@@ -38,6 +38,13 @@ def load(model, threads=0, **options):
     from tenon.model import load as load_
 
     return load_(model, threads, **options)
+
+
+def export(model, args=None, path=None, **options):
+    """A PyTorch module or exported program as a package. See tenon.package.export."""
+    from tenon.package import export as export_
+
+    return export_(model, args, path, **options)
 
 
 def config_table() -> dict[str, tuple[str, str]]:
