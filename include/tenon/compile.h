@@ -55,6 +55,13 @@ TN_API tn_status tn_compiled_save(tn_compiled *c, const char *path);
 /** Writes the package as a relocatable object (path) that a C program links, and beside it a header (path with .h) with its name, size and typed calls. One
  *  target's architecture decides the object's. Errors as tn_compiled_save. */
 TN_API tn_status tn_compiled_save_static(tn_compiled *c, const char *path);
+typedef enum tn_inspect { TN_INSPECT_JSON = 1, TN_INSPECT_MEMORY = 2, /**< every buffer */ TN_INSPECT_VERIFY = 4 /**< packages: check and say so, no more */ } tn_inspect;
+/** What the model is made of: ports, functions, plans, kernels, sizes. what: tn_inspect bits. *out: tn_text_free. */
+TN_API tn_status tn_compiled_inspect(tn_compiled *c, int32_t what, char **out);
+/** The same of a package, with its sections; every checksum and rule is checked, nothing is loaded. error[] says what is wrong. */
+TN_API tn_status tn_package_inspect(const char *path, int32_t what, char **out, char *error, size_t error_n);
+/** A line for every source node: what became of it and where; the sums last. *out: tn_text_free. */
+TN_API tn_status tn_compiled_explain(tn_compiled *c, char **out);
 /** NULL after a failure, and for models; lives as long as c. */
 TN_API const tn_program *tn_compiled_program(const tn_compiled *c);
 TN_API const char *tn_compiled_error(const tn_compiled *c);             /**< "" when fine */

@@ -35,6 +35,27 @@ static tn_status scratch_dim(tn_pb *b, const tn_nest *n, const tn_nest_info *inf
   return TN_OK;
 }
 
+/* Arithmetic operations of a whole launch: for each stage, its elements times the scalar functions and combiner steps of one. 0: too large to say. */
+static tn_dim work_of(tn_pb *b, const tn_kdef *k, bool *seen) {
+  tn_dim sum = 0;
+  for (uint32_t i = 0; i < k->n_stage && sum != TN_DIM_BAD; i++) {
+    const tn_kstage *s = &k->stage[i];
+    int64_t ops = s->n_red > 0;
+    memset(seen, 0, k->n_x * sizeof *seen);
+    seen[s->root] = true;
+    for (uint32_t x = k->n_x; x-- > 1;) { /* operands come before readers; index arithmetic hangs on loads, not on operands */
+      if (!seen[x]) continue;
+      for (int a = 0; a < 3; a++) seen[k->x[x].arg[a]] = true;
+      ops += k->x[x].op == TN_KX_SCALAR && k->x[x].sop != TN_S_SELECT;
+    }
+    tn_dim n = ops;
+    for (uint32_t a = 0; a < s->n_axis; a++) n = tn_dim_mul(b->dims, n, k->axis[s->axis[a]].extent);
+    for (uint32_t a = 0; a < s->n_red; a++) n = tn_dim_mul(b->dims, n, k->axis[s->red[a]].extent);
+    sum = tn_dim_add(b->dims, sum, n);
+  }
+  return sum == TN_DIM_BAD ? 0 : sum;
+}
+
 /* Does a loop's own value, not that of an earlier stage, read `x`? Operands come before their users. */
 static bool loop_reads(const tn_kdef *k, const tn_kloop *l, tn_kx_id x, bool *seen) {
   memset(seen, 0, k->n_x * sizeof *seen);
@@ -291,6 +312,9 @@ tn_status tn_pb_kernel(tn_pb *b, uint32_t fused_node) {
   }
   for (uint32_t i = 0; i < info.n_size; i++) TN_TRY(tn_plan_dim(b->d, b->p, b->dims, info.size[i], &st.size[i]));
   TN_TRY(tn_plan_dim(b->d, b->p, b->dims, info.blocks, &st.blocks));
+  bool *seen = TN_NEW(b->a, bool, k->n_x + 1);
+  if (!seen) return tn_fail(b->d, TN_E_NOMEM, "step of %s", name);
+  TN_TRY(tn_plan_dim(b->d, b->p, b->dims, work_of(b, k, seen), &st.work));
   tn_dim sb;
   TN_TRY(scratch_dim(b, nest, &info, &sb));
   TN_TRY(tn_plan_dim(b->d, b->p, b->dims, sb, &st.scratch));

@@ -220,6 +220,7 @@ static void pstep(coder *c, tn_pstep *s) {
   i64(c, &s->scratch);
   i64(c, &s->blocks);
   i64(c, &s->grain);
+  i64(c, &s->work);
   pdims(c, &s->param, &s->n_param);
   flag(c, &s->pack);
   text(c, &s->text);

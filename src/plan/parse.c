@@ -391,6 +391,7 @@ static tn_status line_step(parser *q) {
     else if (take(q, "blocks")) TN_TRY(dim(q, &s->blocks));
     else if (take(q, "grain")) TN_TRY(dim(q, &s->grain));
     else if (take(q, "scratch")) TN_TRY(dim(q, &s->scratch));
+    else if (take(q, "work")) TN_TRY(dim(q, &s->work));
     else if (take(q, "prov")) TN_TRY(u32(q, &s->prov));
     else if (take(q, "pack")) s->pack = true;
     else return bad(q, "a clause of a step");

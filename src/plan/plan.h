@@ -37,6 +37,7 @@ typedef struct tn_pstep {
   tn_pdim *size; uint32_t n_size;     /* LAUNCH: a->size values */
   tn_pdim scratch;         /* LAUNCH: scratch bytes per worker */
   tn_pdim blocks; tn_pdim grain;      /* LAUNCH: number of blocks; blocks a worker claims at once */
+  tn_pdim work;            /* LAUNCH: arithmetic operations of the whole launch, for people; 0 = not known */
   tn_pdim *param; uint32_t n_param;   /* LIB: integer parameters; double parameters travel as bit patterns */
   bool pack;               /* runs only when the PACKED buffer it writes must be renewed */
   const char *text;        /* one line for people: "tn_fused_add_mul_0(...)", "aten.sort.default(...)" */

@@ -104,6 +104,10 @@ static void step(tn_str *o, const tn_plan *p, uint32_t i) {
       tn_str_add(o, ", scratch ");
       dim(o, p, s->scratch);
     }
+    if (s->work) {
+      tn_str_add(o, ", work ");
+      dim(o, p, s->work);
+    }
     break;
   case TN_PS_LIB:
   case TN_PS_HOST:

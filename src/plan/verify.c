@@ -185,6 +185,7 @@ static tn_status step(const check *c, uint32_t i) {
     TN_TRY(dims_ok(c, s->size, s->n_size, "step", i));
     TN_TRY(dim_ok(c, s->blocks, "step", i));
     TN_TRY(dim_ok(c, s->grain, "step", i));
+    TN_TRY(dim_ok(c, s->work, "step", i));
     return dim_ok(c, s->scratch, "step", i);
   }
   case TN_PS_LIB: {

@@ -59,14 +59,22 @@ static inline tn_status run_step(tn_run *r, tn_rstep *s, unsigned char *scratch)
   return TN_OK;
 }
 
-/* TENON_LOG=run: one line a step, with its time. */
+/* Bytes of all operands, each once. */
+static int64_t bytes_of(const tn_run *r, const tn_rstep *s) {
+  int64_t n = 0;
+  for (uint32_t k = 0; k < s->plan->n_arg; k++) n += r->view[s->plan->arg[k]].hi - r->view[s->plan->arg[k]].lo;
+  return n;
+}
+
+/* TENON_LOG=run: one line a step, with its time, the bytes of its operands and its arithmetic operations. */
 static tn_status logged_steps(tn_run *r, unsigned char *scratch) {
   uint64_t all = tn_now_ns();
   for (tn_rstep *s = r->step, *end = s + r->n_step; s < end; s++) {
     if (s->skip) continue;
     uint64_t t = tn_now_ns();
     TN_TRY(run_step(r, s, scratch));
-    tn_log("run", "step %4d %10.2f us  blocks %6lld  %s", (int)(s - r->step), (double)(tn_now_ns() - t) / 1e3, (long long)s->blocks, text_of(s));
+    tn_log("run", "step %4d %10.2f us  blocks %6lld  bytes %lld  work %lld  %s", (int)(s - r->step), (double)(tn_now_ns() - t) / 1e3, (long long)s->blocks, (long long)bytes_of(r, s),
+           (long long)tn_pd(r->expr, s->plan->work), text_of(s));
   }
   tn_log("run", "steps in all %.2f us", (double)(tn_now_ns() - all) / 1e3);
   return TN_OK;

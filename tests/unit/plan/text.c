@@ -38,7 +38,7 @@ static const char whole[] =
     "  kernel 1 \"tn_mm_1\", params 3, sizes 2, object 99, hash 8000000000000000\n"
     "  hosts 1\n"
     "  step 0 launch 0 (1, 2), blocks 64, grain 8, pack, prov 7, \"tn_pack_0(w)\"\n"
-    "  step 1 launch 1 (0, 2, 3), sizes [s0, 64*s0], blocks s0, grain 1, scratch 1024, prov 8\n"
+    "  step 1 launch 1 (0, 2, 3), sizes [s0, 64*s0], blocks s0, grain 1, scratch 1024, work 128*s0, prov 8\n"
     "  step 2 lib sort (3) -> (6, 3), params [-1, 1]\n"
     "  step 3 host 0 (5, 3) -> (4), \"aten.thing.default(buf1)\"\n"
     "  step 4 view (4)\n"
