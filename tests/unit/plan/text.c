@@ -64,7 +64,7 @@ static void test_identity(void **state) {
   assert_false(s.oom);
   assert_string_equal(s.s, whole);
   if (tn_plan_verify(&d, p) != TN_OK) fail_msg("%s", d.text);
-  assert_int_equal(p->n_expr, 11); /* equal expressions are one */
+  assert_int_equal(p->n_expr, 12); /* equal expressions are one */
   assert_int_equal(((const unsigned char *)p->buf[5].data)[3], 0x3f);
   assert_int_equal((uintptr_t)p->buf[5].data % 64, 0);
   tn_str_deinit(&s);
