@@ -19,6 +19,7 @@ header cmocka.h || need libcmocka-dev
 header jansson.h || need libjansson-dev
 header xxhash.h || need libxxhash-dev
 header protobuf-c/protobuf-c.h || need libprotobuf-c-dev
+header sodium.h || need libsodium-dev
 header sqlite3.h || need libsqlite3-dev
 header zlib.h || need zlib1g-dev
 has "$python" || need python3

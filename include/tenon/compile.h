@@ -74,6 +74,18 @@ TN_API void tn_compiled_destroy(tn_compiled *c);
  *  TN_E_PARSE, TN_E_UNSUPPORTED, TN_E_ARG, TN_E_NOMEM; error[] says what. */
 TN_API tn_status tn_onnx_value_read(const void *bytes, size_t n, int32_t kind, tn_value **out, char *error, size_t error_n);
 
+/* ---- signatures of packages (Ed25519 by libsodium; without it TN_E_UNSUPPORTED). error[] says what is wrong. ---- */
+/** A new pair of keys. */
+TN_API tn_status tn_key_make(unsigned char secret_key[64], unsigned char public_key[32]);
+/** Key files: one line of text. A file is never written over; a secret key's is for its owner alone. secret nonzero: 64 bytes, else 32. */
+TN_API tn_status tn_key_write(const char *path, int secret, const unsigned char *key, char *error, size_t error_n);
+TN_API tn_status tn_key_read(const char *path, int secret, unsigned char *key, char *error, size_t error_n);
+/** Signs the package at `path`, in place (temporary file and rename); an old signature goes. */
+TN_API tn_status tn_package_sign(const char *path, const unsigned char secret_key[64], char *error, size_t error_n);
+/** Checks a package and its signature. public_key NULL: any key will do, so ask who: signer, if not NULL, receives the key it is signed with. TN_E_VERIFY: not
+ *  signed, another key, or wrong. */
+TN_API tn_status tn_package_check(const char *path, const unsigned char *public_key, unsigned char signer[32], char *error, size_t error_n);
+
 /** Graph text through named passes ("decompose,fold,fuse" or "default"); result text is malloc'ed with *out_text (free with tn_text_free). */
 TN_API tn_status tn_opt_text(const char *text, size_t n, const char *passes, char **out_text, char *error, size_t error_n);
 TN_API void tn_text_free(char *s);
