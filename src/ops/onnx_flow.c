@@ -103,6 +103,32 @@ static void if_types(tn_ox *c, tn_ox_env *const env[2], uint32_t before, tn_ox_o
     ++*out_n;
   }
 }
+/* One of the branches can't be imported (it may be for inputs of other sizes than these): the other is taken in place, and a run whose condition asks for the
+ * one that is missing fails with the reason. Both missing: the first reason. */
+static tn_status one_branch(tn_ox *c, const tn_ox_attr *const branch[2], tn_ref cond, tn_status first) {
+  tn_diag *d = c->b.d;
+  const char *why = tn_arena_strdup(c->b.g->arena, d->text);
+  uint32_t f, n_cap, n = tn_dims_n_assumed(c->b.g->dims);
+  tn_ox_env *env;
+  tn_ref *cap;
+  if (!why) return tn_fail(d, TN_E_NOMEM, "an error");
+  for (int k = 0; k < 2; k++) {
+    tn_status st = c->e->subgraphs(c->e, d, &branch[k], 1, NULL, NULL, 0, &f, &env, &cap, &n_cap);
+    tn_dims_forget_assumed(c->b.g->dims, n);
+    if (st == TN_E_NOMEM) return st;
+    if (st != TN_OK) continue;
+    c->e->unit->n_func = f;                                  /* it could be imported; now here */
+    tn_diag_clear(d);
+    tn_log("stages", "onnx: %.60s: only its %s branch could be imported: %s", c->name, k ? "else" : "then", why);
+    tn_attr at[3] = {tn_mk_int("want", k == 0), tn_mk_str("text", tn_arena_printf(c->b.g->arena, "the %s branch of %.60s is asked for, which was not compiled: %.200s", k ? "then" : "else", c->name, why)),
+                     tn_mk_bool("effect", true)};
+    if (!at[1].val.u.s) return tn_fail(d, TN_E_NOMEM, "an error");
+    tn_type t = *tn_typeof(c->b.g, cond);
+    tn_ox_dyn(c, "require", &cond, 1, at, 3, &t, 1);
+    return c->b.st != TN_OK ? c->b.st : c->e->inlined(c->e, d, branch[k], NULL, 0, c->out, c->n_out);
+  }
+  return tn_fail(d, first, "%s", why);
+}
 tn_status tn_ox_if(tn_ox *c) {
   const tn_ox_attr *branch[2] = {graph_attr(c, "then_branch"), graph_attr(c, "else_branch")};
   tn_dim known;
@@ -114,7 +140,12 @@ tn_status tn_ox_if(tn_ox *c) {
   tn_ref cond = c->in[0];
   if (tn_typeof(c->b.g, cond)->dtype != TN_OBJ && tn_ox_items(c, cond, &known, 1) == 1 && tn_dim_is_const(known))
     return kept(c, c->e->inlined(c->e, c->b.d, branch[known == 0], NULL, 0, c->out, c->n_out));
-  TN_TRY(kept(c, c->e->subgraphs(c->e, c->b.d, branch, 2, NULL, NULL, 0, f, env, &cap, &n_cap)));
+  uint32_t n_assumed = tn_dims_n_assumed(c->b.g->dims);
+  tn_status st = c->e->subgraphs(c->e, c->b.d, branch, 2, NULL, NULL, 0, f, env, &cap, &n_cap);
+  if (st != TN_OK) {
+    tn_dims_forget_assumed(c->b.g->dims, n_assumed);
+    return kept(c, st == TN_E_NOMEM ? st : one_branch(c, branch, cond, st));
+  }
   tn_ref *in = TN_NEW(c->b.g->arena, tn_ref, n_cap + 1u);
   tn_ox_obj *obj = TN_NEW(c->b.g->arena, tn_ox_obj, 2 * c->n_out + 1u);
   tn_type *type = TN_NEW(c->b.g->arena, tn_type, 2 * c->n_out + 1u);

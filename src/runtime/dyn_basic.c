@@ -112,6 +112,15 @@ tn_status tn_dyn_IDENTITY(tn_dyn_ctx *c) {
   return tn_dyn_give(c, 0, c->in[0]);
 }
 
+tn_status tn_dyn_REQUIRE(tn_dyn_ctx *c) {
+  const tn_value *v = NULL;
+  int64_t want = tn_dyn_attr_int(c, "want", 0);
+  TN_TRY(integers(c, 0, &v));
+  for (int64_t i = 0; i < v->n; i++)
+    if (tn_value_int(v, i) != want) return tn_fail(c->d, TN_E_UNSUPPORTED, "%s", tn_dyn_attr_str(c, "text", "a value that this model was not compiled for"));
+  return tn_dyn_IDENTITY(c);
+}
+
 /* The value itself, once every element is known to be a size: symbols are read from it by plans that trust their range. */
 tn_status tn_dyn_SIZES(tn_dyn_ctx *c) {
   const tn_value *v = NULL;

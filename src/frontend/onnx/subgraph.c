@@ -97,14 +97,10 @@ static tn_status fill(func *f, scope *s, const pb_graph *g, const tn_type *in_ty
     if (tn_graph_add_output(f->env.g, out[i]) != TN_OK) return tn_fail(im->d, TN_E_NOMEM, "outputs");
   return TN_OK;
 }
-tn_status tn_onnx_subgraphs(tn_ox_env *e, tn_diag *d, const tn_ox_attr *const *graph, uint32_t n_graph, const tn_type *in_type, const tn_ox_obj *in_obj, uint32_t n_in,
-                            uint32_t *out_func, tn_ox_env **out_env, tn_ref **capture, uint32_t *n_capture) {
-  func *outer = e->user, *f[4];
+static tn_status import_all(func *outer, captures *c, const tn_ox_attr *const *graph, uint32_t n_graph, const tn_type *in_type, const tn_ox_obj *in_obj, uint32_t n_in,
+                            uint32_t *out_func, tn_ox_env **out_env) {
   importer *im = outer->im;
-  captures *c = TN_NEW(im->a, captures, 1);
-  if (!c || n_graph > 4) return tn_fail(d, TN_E_NOMEM, "%u subgraphs", n_graph);
-  c->owner = outer;
-  TN_TRY(deeper(im));
+  func *f[4];
   for (uint32_t k = 0; k < n_graph; k++) {
     const pb_graph *g = graph[k]->u.graph;
     const char *name = g->name && *g->name ? g->name : graph[k]->name;
@@ -122,10 +118,24 @@ tn_status tn_onnx_subgraphs(tn_ox_env *e, tn_diag *d, const tn_ox_attr *const *g
     TN_TRY(st);
   }
   for (uint32_t k = 0; k < n_graph; k++) TN_TRY(add_captures(f[k], c->n));
-  im->depth--;
+  return TN_OK;
+}
+tn_status tn_onnx_subgraphs(tn_ox_env *e, tn_diag *d, const tn_ox_attr *const *graph, uint32_t n_graph, const tn_type *in_type, const tn_ox_obj *in_obj, uint32_t n_in,
+                            uint32_t *out_func, tn_ox_env **out_env, tn_ref **capture, uint32_t *n_capture) {
+  func *outer = e->user;
+  importer *im = outer->im;
+  captures *c = TN_NEW(im->a, captures, 1);
+  if (!c || n_graph > 4) return tn_fail(d, TN_E_NOMEM, "%u subgraphs", n_graph);
+  c->owner = outer;
+  uint32_t n_func = im->unit->n_func;
+  int depth = im->depth;
+  TN_TRY(deeper(im));
+  tn_status st = import_all(outer, c, graph, n_graph, in_type, in_obj, n_in, out_func, out_env);
+  im->depth = depth;
+  if (st != TN_OK) im->unit->n_func = n_func;          /* nothing of them is left: who asked may go on without */
   *capture = c->r;
   *n_capture = c->n;
-  return TN_OK;
+  return st;
 }
 tn_status tn_onnx_enclose(tn_ox_env *e, tn_diag *d, const char *name, tn_status (*fill)(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t n_in), void *ctx, const tn_type *in_type,
                           const tn_ox_obj *in_obj, uint32_t n_in, uint32_t *out_func, tn_ox_env **out_env, tn_ref **capture, uint32_t *n_capture) {
