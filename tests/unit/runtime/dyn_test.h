@@ -27,6 +27,7 @@ typedef struct call {
   int64_t one[20];
   tn_value *in[8], *out[4];
   uint32_t slot[4], n_in;
+  uint64_t seed;
   tn_pool *pool;
 } call;
 
@@ -75,7 +76,7 @@ static inline tn_status run(call *c, tn_dyn_fn fn) {
   c->step.out = c->slot;
   c->step.n_out = 4;
   tn_diag_clear(&c->d);
-  tn_dyn_ctx x = {.d = &c->d, .step = &c->step, .name = "op", .in = c->in, .out = c->out, .n_in = c->n_in, .n_out = 4, .pool = c->pool};
+  tn_dyn_ctx x = {.d = &c->d, .step = &c->step, .name = "op", .in = c->in, .out = c->out, .n_in = c->n_in, .n_out = 4, .pool = c->pool, .seed = &c->seed};
   return fn(&x);
 }
 static inline void ok(call *c, tn_dyn_fn fn) {
