@@ -186,7 +186,9 @@ tn_status tn_dv_piece(tn_dyn_call *c, const tn_made *m, tn_value **v) {
 
 void tn_move_row(uint8_t *out, const uint8_t *src, size_t es, int64_t n, int64_t stride) {
   if (stride == 1) { memcpy(out, src, (size_t)n * es); return; }
-  for (int64_t i = 0; i < n; i++, out += es, src += stride * (int64_t)es) memcpy(out, src, es);
+  int64_t step = stride * (int64_t)es;
+  if (es == 4) for (int64_t i = 0; i < n; i++, out += 4, src += step) memcpy(out, src, 4);
+  else for (int64_t i = 0; i < n; i++, out += es, src += step) memcpy(out, src, es);
 }
 
 void tn_sort_idx(int64_t *idx, int64_t *tmp, int64_t n, bool (*less)(const void *user, int64_t a, int64_t b), const void *user) {
