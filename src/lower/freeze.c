@@ -1,12 +1,13 @@
-/* freeze: what depends on parameters alone is made once, not in every call.
+/* freeze: what depends on parameters and constants alone is made once, not in every call.
  *
  * Parameters and buffers of a module keep their values between calls, mostly. A kernel or concat all of whose operands come from them writes a
- * packed buffer: its step runs when one of the inputs behind it has another address or version, like the copies that pack weights.
+ * packed buffer: its step runs when one of the inputs behind it has another address or version, like the copies that pack weights; with constants alone
+ * behind it (quantised weights made floats: too big to be folded, and small in a package) in the first call.
  * Not frozen: what would grow much (a bias stretched to a whole activation), symbolic sizes, library calls, and results that the caller gets. */
 #include <string.h>
 #include "lower/lower_plan.h"
 
-enum { GROWTH = 4, SMALL = 4096 }; /* bytes kept: at most GROWTH times the parameters behind them, or SMALL */
+enum { GROWTH = 4, SMALL = 4096 }; /* bytes kept: at most GROWTH times the parameters and constants behind them, or SMALL */
 
 static bool source(const tn_node *n) {
   return n->op == TN_OP_INPUT && (n->input->origin == TN_ORIGIN_PARAM || n->input->origin == TN_ORIGIN_BUFFER) && !n->input->mutated;
@@ -31,7 +32,7 @@ static bool worth_keeping(tn_pb *b, uint32_t node, bool *seen) {
   memset(seen, 0, g->n_nodes * sizeof *seen);
   mark_behind(g, node, seen);
   for (uint32_t i = 1; i <= node; i++) {
-    if (!seen[i] || !source(&g->node[i])) continue;
+    if (!seen[i] || !(source(&g->node[i]) || g->node[i].op == TN_OP_CONST)) continue;
     int64_t x = bytes_of(&g->value[g->node[i].out].type);
     if (x < 0) return false;
     in += x;

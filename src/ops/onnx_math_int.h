@@ -42,9 +42,10 @@ tn_ref tn_ox_along_if(tn_ox *c, tn_ref is, tn_ref yes, tn_ref no, int axis, tn_d
 /* ---- used across the files ---- */
 tn_ref tn_ox_matmul_of(tn_ox *c, tn_ref a, tn_ref b);                   /* numpy's matmul; f16, bf16 give f32 */
 tn_ref tn_ox_log_softmax_of(tn_ox *c, tn_ref x, const int *ax, int n);
-/* onnx_quant.c: x as i32 (small floats: f32) less its zero point, whose vectors run along dim `axis` (-1: as they are); acc * (sa * sb / sy), rounded, plus zero
- * point z, saturated to element type `to`, as result 0; x as whole numbers 0..255 (f32) by its own range, with scale and zero point (f32 scalars). */
-tn_ref tn_ox_centred(tn_ox *c, tn_ref x, tn_ref z, int axis);
+/* onnx_quant.c: (x - zx) times (w - zw), exact, as i32 (small floats: f32); vectors of zero points run along x's dim `axis` (-1: as they are), and along the columns
+ * of w. acc * (sa * sb / sy), rounded, plus zero point z, saturated to element type `to`, as result 0. x as whole numbers 0..255 (f32) by its own range, with scale
+ * and zero point (f32 scalars). */
+tn_ref tn_ox_whole_matmul(tn_ox *c, tn_ref x, tn_ref zx, int axis, tn_ref w, tn_ref zw);
 tn_status tn_ox_requantised(tn_ox *c, tn_ref acc, tn_ref sa, tn_ref sb, tn_ref sy, tn_ref z, int to);
 void tn_ox_dynamic_u8(tn_ox *c, tn_ref x, tn_ref *y, tn_ref *scale, tn_ref *zero);
 tn_ref tn_ox_cast_string(tn_ox *c, tn_ref x, int to);                   /* from strings, or to them (8) */

@@ -122,12 +122,11 @@ static tn_ref scaled(tn_ox *c, tn_ref acc, tn_ref sa, tn_ref sb, tn_ref bias) {
   tn_ref y = tn_nn_mul(b, tn_b_cast(b, acc, TN_F32), k);
   return bias.id ? tn_nn_add(b, y, tn_b_cast(b, bias, TN_F32)) : y;
 }
-static tn_ref columns(tn_ox *c, tn_ref w, tn_ref zero) { return tn_ox_centred(c, w, zero, -1); }  /* a vector of zero points: one per column */
 
 tn_status tn_ox_ms_matmul_integer_to_float(tn_ox *c) {
   tn_ref a = tn_ox_in(c, 0), w = tn_ox_in(c, 1), sa = tn_ox_in(c, 2), sb = tn_ox_in(c, 3);
   if (c->b.st != TN_OK) return c->b.st;
-  tn_ref acc = tn_ox_matmul_of(c, columns(c, a, tn_ox_opt(c, 4)), columns(c, w, tn_ox_opt(c, 5)));
+  tn_ref acc = tn_ox_whole_matmul(c, a, tn_ox_opt(c, 4), -1, w, tn_ox_opt(c, 5));
   if (c->b.st == TN_OK && tn_type_numel(tn_typeof(c->b.g, sa)) != 1) return tn_ox_unsup(c, "more than one scale of A");
   return tn_ox_ret(c, 0, tn_b_cast(&c->b, scaled(c, acc, sa, sb, tn_ox_opt(c, 6)), type_of(c, sa)));
 }
@@ -135,20 +134,18 @@ tn_status tn_ox_ms_dynamic_quantize_matmul(tn_ox *c) {
   tn_ref a = tn_ox_in(c, 0), w = tn_ox_in(c, 1), sb = tn_ox_in(c, 2), q = {0}, scale = {0}, zero = {0};
   tn_ox_dynamic_u8(c, tn_b_up(&c->b, a), &q, &scale, &zero);
   if (c->b.st != TN_OK) return c->b.st;
-  q = tn_nn_sub(&c->b, tn_b_cast(&c->b, q, TN_I32), tn_b_cast(&c->b, zero, TN_I32));
-  tn_ref acc = tn_ox_matmul_of(c, q, columns(c, w, tn_ox_opt(c, 3)));
+  tn_ref acc = tn_ox_whole_matmul(c, tn_b_cast(&c->b, q, TN_U8), tn_b_cast(&c->b, zero, TN_U8), -1, w, tn_ox_opt(c, 3));
   return tn_ox_ret(c, 0, tn_b_cast(&c->b, scaled(c, acc, scale, sb, tn_ox_opt(c, 4)), type_of(c, a)));
 }
 tn_status tn_ox_ms_qgemm(tn_ox *c) {
   tn_decomp_ctx *b = &c->b;
   tn_ref a = tn_ox_in(c, 0), sa = tn_ox_in(c, 1), w = tn_ox_in(c, 3), sb = tn_ox_in(c, 4), bias = tn_ox_opt(c, 6), sy = tn_ox_opt(c, 7), zy = tn_ox_opt(c, 8);
   double alpha = tn_ox_float(c, "alpha", 1);
-  tn_ref x = tn_ox_centred(c, a, tn_ox_opt(c, 2), -1);
   if (b->st != TN_OK) return b->st;
   if (tn_b_rank(b, a) != 2 || tn_b_rank(b, w) != 2) return tn_ox_bad(c, "operands of rank %d and %d", tn_b_rank(b, a), tn_b_rank(b, w));
-  if (tn_ox_int(c, "transA", 0)) x = tn_b_swap(b, x, 0, 1);
+  if (tn_ox_int(c, "transA", 0)) a = tn_b_swap(b, a, 0, 1);
   if (tn_ox_int(c, "transB", 0)) w = tn_b_swap(b, w, 0, 1);
-  tn_ref acc = tn_ox_matmul_of(c, x, columns(c, w, tn_ox_opt(c, 5)));
+  tn_ref acc = tn_ox_whole_matmul(c, a, tn_ox_opt(c, 2), -1, w, tn_ox_opt(c, 5));
   if (bias.id) acc = tn_nn_add(b, acc, tn_b_cast(b, bias, TN_I32));
   if (alpha != 1) sa = tn_b_muln(b, sa, alpha);
   if (sy.id && zy.id) return tn_ox_requantised(c, acc, tn_ox_scalar(c, sa), tn_ox_scalar(c, sb), tn_ox_scalar(c, sy), tn_ox_scalar(c, zy), tn_ox_elem(c, zy));

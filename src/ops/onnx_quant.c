@@ -2,7 +2,7 @@
  *
  * QuantizeLinear divides in the scale's type (or `precision`), rounds half to even, adds the zero point, saturates; small float targets go through the
  * saturating cast instead. Granularity: a scalar; a vector along `axis`; blocks of block_size along `axis` (each scale repeated by a broadcast).
- * Integer products subtract zero points in i32 and accumulate in i32: exact. Requantising multiplies the i32 result with the quotient of the scales in f32
+ * Integer products are exact. Requantising multiplies the i32 result with the quotient of the scales in f32
  * and rounds once, as run times do. (https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html and so on) */
 #include "ops/onnx_math_int.h"
 #include "ops/onnx_nn.h"
@@ -119,37 +119,101 @@ tn_status tn_ox_dynamic_quantize_linear(tn_ox *c) {
   return c->b.st;
 }
 
-/* ---- integer products ---- */
+/* ---- integer products ----
+ *
+ * Whole numbers whose sums of magnitudes stay below 2^24 are exact in f32, in any order of summation, and float units are several times as fast as those
+ * for 32-bit products. So a product is made in f32 where that can be shown: from the types, zero points that are known, and the very values of
+ * constant weights. Else in i32. Either way the result is cast to i32 at once, which also tells later passes that it is meant exactly. */
 
-/* x as i32 (small floats: f32) less its zero point, whose vectors run along dim `axis` (-1: as they are). */
-tn_ref tn_ox_centred(tn_ox *c, tn_ref x, tn_ref z, int axis) {
-  if (!mx_ok(c)) return x;
-  x = tn_ox_plain(c, x);
-  tn_dtype t = tn_dtype_is_float(mx_dtype(c, x)) ? TN_F32 : TN_I32;
-  x = mx_cast(c, x, t);
-  if (!z.id || !mx_ok(c)) return x;
-  z = mx_cast(c, tn_ox_plain(c, tn_ox_scalar(c, z)), t);
-  if (mx_ok(c) && mx_rank(c, z) == 1 && axis >= 0) z = tn_b_along(&c->b, z, axis, mx_rank(c, x));
-  double v;
-  tn_tensor k;
-  if (mx_ok(c) && tn_ox_data(c, z, &k)) {            /* zero points that are 0 cost nothing */
+typedef struct part { tn_ref x, z; double most; } part; /* operand, zero point (id 0: none), largest magnitude of x - z */
+
+static double known(const tn_tensor *t, int64_t i) {
+  tn_dtype e = (tn_dtype)t->dtype;
+  tn_num v = tn_num_load(e, (const char *)t->data + (size_t)i * tn_dtype_size(e));
+  return tn_dtype_is_float(e) ? v.f : (double)v.i;
+}
+static part part_of(tn_ox *c, tn_ref x, tn_ref zero) {
+  part p = {x, zero, 0};
+  tn_tensor z;
+  double lo, hi;
+  if (!mx_ok(c) || !int_range(tn_ox_elem(c, p.x), &lo, &hi)) return p;
+  p.most = hi - lo;
+  if (!p.z.id) p.most = fmax(-lo, hi);
+  if (p.z.id && tn_ox_data(c, p.z, &z)) {
+    int64_t n = tn_type_numel(tn_typeof(c->b.g, p.z));
     bool none = true;
-    int64_t n = tn_type_numel(tn_typeof(c->b.g, z));
-    for (int64_t i = 0; i < n && none; i++) {
-      tn_num e = tn_num_load(t, (const char *)k.data + (size_t)i * tn_dtype_size(t));
-      v = t == TN_F32 ? e.f : (double)e.i;
-      none = v == 0;
+    p.most = 0;
+    for (int64_t i = 0; i < n; i++) {
+      p.most = fmax(p.most, fmax(known(&z, i) - lo, hi - known(&z, i)));
+      none = none && known(&z, i) == 0;
     }
-    if (none) return x;
+    if (none) p.z.id = 0;                            /* zero points that are 0 cost nothing */
   }
+  return p;
+}
+
+/* The largest sum of |w - z| over one of the rows of a constant w (transposed: columns), one zero point or one for each row; -1: w is not known. */
+static double row_sum(tn_ox *c, const part *w, int64_t rows, int64_t row, bool transposed) {
+  tn_tensor t, z;
+  double best = 0, zero = 0;
+  int64_t nz = 1;
+  bool zs = w->z.id != 0;
+  if (!tn_ox_data(c, w->x, &t) || (zs && !tn_ox_data(c, w->z, &z))) return -1;
+  if (zs) nz = tn_type_numel(tn_typeof(c->b.g, w->z));
+  if (zs && nz != 1 && nz != rows) return -1;
+  for (int64_t r = 0; r < rows; r++) {
+    double sum = 0;
+    if (zs) zero = known(&z, nz == 1 ? 0 : r);
+    for (int64_t i = 0; i < row; i++) sum += fabs(known(&t, transposed ? i * rows + r : r * row + i) - zero);
+    best = fmax(best, sum);
+  }
+  return best;
+}
+
+/* In dtype t, less the zero point, whose vectors run along dim `axis` (-1: as they are). */
+static tn_ref centred(tn_ox *c, const part *p, tn_dtype t, int axis) {
+  if (!mx_ok(c)) return p->x;
+  tn_ref x = mx_cast(c, tn_ox_plain(c, p->x), t);
+  if (!p->z.id) return x;
+  tn_ref z = mx_cast(c, tn_ox_plain(c, tn_ox_scalar(c, p->z)), t);
+  if (mx_ok(c) && mx_rank(c, z) == 1 && axis >= 0) z = tn_b_along(&c->b, z, axis, mx_rank(c, x));
   return mx_sub(c, x, z);
 }
+/* The dtype for products whose sums of `n` terms (-1: not known) go over w: small floats f32. sum: the largest sum of magnitudes of w, -1 = not known. */
+static tn_dtype product_type(tn_ox *c, const part *x, const part *w, tn_dim n, double sum) {
+  if (x->most == 0 || w->most == 0) return mx_ok(c) && tn_dtype_is_float(mx_dtype(c, tn_ox_plain(c, x->x))) ? TN_F32 : TN_I32;
+  double worst = sum >= 0 ? sum * x->most : tn_dim_is_const(n) ? (double)n * x->most * w->most : INFINITY;
+  return worst < 0x1p24 ? TN_F32 : TN_I32;
+}
+static tn_ref exact(tn_ox *c, tn_ref y, bool small_floats) { return small_floats ? y : mx_cast(c, y, TN_I32); }
+
+tn_ref tn_ox_whole_matmul(tn_ox *c, tn_ref x, tn_ref zx, int axis, tn_ref w, tn_ref zw) {
+  part a = part_of(c, x, zx), b = part_of(c, w, zw);
+  if (!mx_ok(c)) return a.x;
+  int rb = mx_rank(c, b.x);
+  tn_dim k = rb ? tn_b_dim(&c->b, b.x, rb >= 2 ? rb - 2 : 0) : 1, n = rb >= 2 ? tn_b_dim(&c->b, b.x, rb - 1) : 1;
+  double sum = rb <= 2 && tn_dim_is_const(k) && tn_dim_is_const(n) ? row_sum(c, &b, n, k, true) : -1;
+  tn_dtype t = product_type(c, &a, &b, k, sum);
+  return exact(c, tn_ox_matmul_of(c, centred(c, &a, t, axis), centred(c, &b, t, -1)), a.most == 0);
+}
+static tn_ref whole_conv(tn_ox *c, uint32_t kx, uint32_t kzx, uint32_t kw, uint32_t kzw, tn_ref bias) {
+  part x = part_of(c, tn_ox_in(c, kx), tn_ox_opt(c, kzx)), w = part_of(c, tn_ox_in(c, kw), tn_ox_opt(c, kzw));
+  if (!mx_ok(c)) return x.x;
+  tn_dim d[TN_MAX_RANK];
+  int rank = tn_b_shape(&c->b, w.x, d);
+  tn_dim n = rank >= 2 ? tn_b_numel(&c->b, d + 1, rank - 1) : 1;
+  double sum = rank >= 1 && tn_dim_is_const(n) && tn_dim_is_const(d[0]) ? row_sum(c, &w, d[0], n, false) : -1;
+  tn_dtype t = product_type(c, &x, &w, n, sum);
+  tn_ref y = exact(c, tn_nn_conv(c, centred(c, &x, t, -1), centred(c, &w, t, 0), (tn_ref){0}, false), x.most == 0);
+  if (bias.id && mx_ok(c)) y = mx_add(c, y, mx_cast(c, tn_b_along(&c->b, bias, 1, mx_rank(c, y)), mx_dtype(c, y)));
+  return y;
+}
+
 tn_status tn_ox_matmul_integer(tn_ox *c) {
   tn_ref a = tn_ox_in(c, 0), b = tn_ox_in(c, 1);
-  if (!mx_ok(c)) return c->b.st;
-  int ra = mx_rank(c, a);
-  return tn_ox_ret(c, 0, tn_ox_matmul_of(c, tn_ox_centred(c, a, tn_ox_opt(c, 2), ra - 2), tn_ox_centred(c, b, tn_ox_opt(c, 3), -1)));
+  return tn_ox_ret(c, 0, tn_ox_whole_matmul(c, a, tn_ox_opt(c, 2), mx_rank(c, a) - 2, b, tn_ox_opt(c, 3)));
 }
+tn_status tn_ox_conv_integer(tn_ox *c) { return tn_ox_ret(c, 0, whole_conv(c, 0, 2, 1, 3, (tn_ref){0})); }
 
 /* acc * (sa * sb / sy), rounded, plus zero point, saturated to z's type. */
 tn_status tn_ox_requantised(tn_ox *c, tn_ref acc, tn_ref sa, tn_ref sb, tn_ref sy, tn_ref z, int to) {
@@ -166,23 +230,15 @@ tn_status tn_ox_requantised(tn_ox *c, tn_ref acc, tn_ref sa, tn_ref sb, tn_ref s
   return tn_ox_ret(c, 0, tn_ox_cast(c, mx_2n(c, TN_OP_MIN, mx_2n(c, TN_OP_MAX, y, lo), hi), to, true, "up"));
 }
 tn_status tn_ox_qlinear_matmul(tn_ox *c) {
-  tn_ref a = tn_ox_in(c, 0), sa = tn_ox_in(c, 1), b = tn_ox_in(c, 3), sb = tn_ox_in(c, 4), sy = tn_ox_in(c, 6), z = tn_ox_opt(c, 7);
+  tn_ref a = tn_ox_in(c, 0), acc = tn_ox_whole_matmul(c, a, tn_ox_opt(c, 2), mx_rank(c, a) - 2, tn_ox_in(c, 3), tn_ox_opt(c, 5)), sa = tn_ox_scalar(c, tn_ox_in(c, 1)), sb = tn_ox_in(c, 4), sy = tn_ox_in(c, 6), z = tn_ox_opt(c, 7);
   if (!mx_ok(c)) return c->b.st;
   int ra = mx_rank(c, a);
-  tn_ref acc = tn_ox_matmul_of(c, tn_ox_centred(c, a, tn_ox_opt(c, 2), ra - 2), tn_ox_centred(c, b, tn_ox_opt(c, 5), -1));
-  sa = tn_ox_scalar(c, sa);
-  if (mx_ok(c) && mx_rank(c, sa) == 1 && ra >= 2) sa = tn_b_along(&c->b, sa, ra - 2, ra);   /* one for each row of a */
+  if (mx_rank(c, sa) == 1 && ra >= 2) sa = tn_b_along(&c->b, sa, ra - 2, ra);              /* one for each row of a */
   return tn_ox_requantised(c, acc, sa, tn_ox_scalar(c, sb), tn_ox_scalar(c, sy), z.id ? tn_ox_scalar(c, z) : z, tn_ox_elem(c, z.id ? z : a));
 }
-
-tn_status tn_ox_conv_integer(tn_ox *c) {
-  tn_ref x = tn_ox_in(c, 0), w = tn_ox_in(c, 1);
-  return tn_ox_ret(c, 0, tn_nn_conv(c, tn_ox_centred(c, x, tn_ox_opt(c, 2), -1), tn_ox_centred(c, w, tn_ox_opt(c, 3), 0), (tn_ref){0}, false));
-}
 tn_status tn_ox_qlinear_conv(tn_ox *c) {
-  tn_ref x = tn_ox_in(c, 0), sx = tn_ox_in(c, 1), w = tn_ox_in(c, 3), sw = tn_ox_in(c, 4), sy = tn_ox_in(c, 6), z = tn_ox_opt(c, 7), bias = tn_ox_opt(c, 8);
-  tn_ref acc = tn_nn_conv(c, tn_ox_centred(c, x, tn_ox_opt(c, 2), -1), tn_ox_centred(c, w, tn_ox_opt(c, 5), 0), bias, false);
-  sw = tn_ox_scalar(c, sw);
-  if (mx_ok(c) && mx_rank(c, sw) == 1) sw = tn_b_along(&c->b, sw, 1, mx_rank(c, acc));      /* one for each output channel */
+  tn_ref acc = whole_conv(c, 0, 2, 3, 5, tn_ox_opt(c, 8)), x = tn_ox_in(c, 0), sx = tn_ox_in(c, 1), sw = tn_ox_scalar(c, tn_ox_in(c, 4)), sy = tn_ox_in(c, 6), z = tn_ox_opt(c, 7);
+  if (!mx_ok(c)) return c->b.st;
+  if (mx_rank(c, sw) == 1) sw = tn_b_along(&c->b, sw, 1, mx_rank(c, acc));                  /* one for each output channel */
   return tn_ox_requantised(c, acc, tn_ox_scalar(c, sx), sw, tn_ox_scalar(c, sy), z.id ? tn_ox_scalar(c, z) : z, tn_ox_elem(c, z.id ? z : x));
 }

@@ -298,6 +298,27 @@ static bool plain_tail(const tn_graph *b, uint32_t conv) {
   return b->n_outputs >= 1 && b->n_outputs <= MAX_TAIL;
 }
 
+static bool cast_to_int(const tn_graph *g, tn_ref v) {
+  for (uint32_t i = 1; i < g->n_nodes; i++)
+    if (g->node[i].op == TN_OP_CAST && g->node[i].in[0].id == v.id && !tn_dtype_is_float((tn_dtype)g->value[g->node[i].out].type.dtype)) return true;
+  return false;
+}
+/* The sum is cast to integers, here or by a reader: products of whole numbers that are meant exactly (quantised models). */
+static bool wants_whole(const wg *s) {
+  const tn_node *fn = &s->g->node[s->fused];
+  tn_ref y = {fn->body->node[s->conv].out};
+  if (cast_to_int(fn->body, y)) return true;
+  for (uint32_t k = 0; k < fn->n_out; k++) {
+    if (fn->body->output[k].ref.id != y.id) continue;
+    tn_ref v = {fn->out + k};
+    if (cast_to_int(s->g, v)) return true;
+    for (uint32_t i = 1; i < s->g->n_nodes; i++)
+      for (uint32_t j = 0; s->g->node[i].op == TN_OP_FUSED && j < s->g->node[i].n_in; j++)
+        if (s->g->node[i].in[j].id == v.id && cast_to_int(s->g->node[i].body, s->g->node[i].body->input[j])) return true;
+  }
+  return false;
+}
+
 /* Seconds of one core, roughly: products at 150 GFLOP/s (direct form: 130), transforms and filters by the bytes they move. */
 static bool pays(const wg *s) {
   double tiles = (double)s->n * (double)s->th * (double)s->tw, pixels = (double)s->n * (double)s->oh * (double)s->ow, ck = (double)s->c * (double)s->k;
@@ -326,7 +347,7 @@ static bool fits(wg *s) {
   s->pad_h = pad[0]; s->pad_w = pad[2];
   if (s->n < 1 || s->c < 16 || s->c > MAX_CHANNELS || s->k < 16 || s->k % 16 || s->oh < TILE || s->ow < TILE || s->h + pad[0] > TILE * s->th + 2 || s->w + pad[2] > TILE * s->tw + 2) return false;
   for (s->lanes = 64; s->k % s->lanes; s->lanes -= 16) {}
-  return plain_tail(b, s->conv) && pays(s);
+  return plain_tail(b, s->conv) && pays(s) && !wants_whole(s);
 }
 
 static const float *constant_filter(const wg *s, tn_ref w) {

@@ -72,8 +72,9 @@ static tn_status u32(parser *q, uint32_t *out) {
   *out = (uint32_t)v;
   return TN_OK;
 }
-/* One or more numbers, as many as the line has. */
+/* One or more numbers, as many as the line has; or "constants". */
 static tn_status sources(parser *q, tn_pbuf *b) {
+  if (take(q, "constants")) return TN_OK;
   uint32_t n = 1;
   for (const char *s = q->s; s < q->end && *s != '\n'; s++) n += *s < '0' || *s > '9';
   b->source = TN_NEW(q->p->arena, uint32_t, n);

@@ -73,6 +73,7 @@ static void buffer(tn_str *o, const tn_plan *p, uint32_t i) {
     dim(o, p, b->bytes);
     tn_str_add(o, ", from");
     for (uint32_t k = 0; k < b->n_source; k++) tn_str_add(o, " %u", b->source[k]);
+    if (!b->n_source) tn_str_add(o, " constants");
     break;
   }
   tn_str_add(o, "\n");

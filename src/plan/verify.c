@@ -112,7 +112,6 @@ static tn_status buffers(const check *c) {
       break;
     case TN_PB_PACKED:
       TN_TRY(dim_ok(c, b->bytes, "buffer", i));
-      if (!b->n_source) BAD(c, "packed buffer %u comes from nothing", i);
       for (uint32_t k = 0; k < b->n_source; k++) {
         if (b->source[k] >= p->n_in) BAD(c, "packed buffer %u comes from input %u of %u", i, b->source[k], p->n_in);
         if (k && b->source[k] <= b->source[k - 1]) BAD(c, "sources of packed buffer %u are out of order", i);

@@ -189,7 +189,7 @@ static tn_status bind_memory(tn_run *r) {
     tn_rpack *k = &r->pack[i];
     size_t before = k->room.cap;
     if (tn_room_reserve(&k->room, (size_t)r->buf_bytes[k->buf]) != TN_OK)
-      return tn_fail(&r->diag, TN_E_NOMEM, "packed copy of input %u, %" PRId64 " bytes", p->buf[k->buf].source[0], r->buf_bytes[k->buf]);
+      return tn_fail(&r->diag, TN_E_NOMEM, "packed buffer %u, %" PRId64 " bytes", k->buf, r->buf_bytes[k->buf]);
     /* Padding that packs leave out is read by full vectors: zeros, not the slow denormals of old memory. */
     if (k->room.cap != before) memset(k->room.p, 0, k->room.cap);
   }
