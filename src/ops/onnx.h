@@ -76,6 +76,8 @@ int tn_ox_elem_get(const tn_ox_env *e, tn_ref r);                       /* 0: no
 tn_status tn_ox_items_carry(tn_ox_env *from, tn_diag *d, tn_ref r, tn_ox_env *to, tn_ref same);
 /* Constant bytes of r in e (folding): for constants that subgraphs read. */
 bool tn_ox_env_data(tn_ox_env *e, tn_ref r, tn_tensor *out);
+/* Takes for granted that cond (one bool) holds, or does not: written down like sizes assumed equal, and checked by the run. */
+tn_status tn_ox_grant(tn_ox_env *e, tn_diag *d, tn_ref cond, bool value, uint32_t prov);
 /* Runs the row. TN_E_UNSUPPORTED, TN_E_ARG: the text names op, node, operand and numbers. */
 tn_status tn_onnx_apply(tn_ox *c);
 

@@ -165,6 +165,31 @@ tn_status tn_ox_if(tn_ox *c) {
   return c->b.st;
 }
 
+/* ---- a condition that is taken for granted ---- */
+/* The two numbers that an equality, seen through reshapes and casts, compares. */
+static bool compared(tn_ox *c, tn_ref cond, tn_dim *a, tn_dim *b) {
+  const tn_node *n = tn_def(c->b.g, cond);
+  for (int i = 0; i < 16 && n->n_in == 1 && (n->op == TN_OP_RESHAPE || n->op == TN_OP_CAST); i++) n = tn_def(c->b.g, n->in[0]);
+  return n->op == TN_OP_EQ && tn_ox_items(c, n->in[0], a, 1) == 1 && tn_ox_items(c, n->in[1], b, 1) == 1;
+}
+tn_status tn_ox_grant(tn_ox_env *e, tn_diag *d, tn_ref cond, bool value, uint32_t prov) {
+  tn_ox c = {.b = {.d = d, .g = e->g, .prov = prov}, .e = e, .op = "If", .domain = "", .name = ""};
+  tn_dims *t = e->g->dims;
+  tn_dim a, b, is[1];
+  if (tn_typeof(e->g, cond)->dtype == TN_OBJ || tn_type_numel(tn_typeof(e->g, cond)) != 1) return tn_ox_unsup(&c, "a condition that is no single bool");
+  const tn_prov *p = tn_graph_prov(e->g, prov);
+  tn_dims_collect(t, p && p->name ? p->name : "If");
+  if (compared(&c, cond, &a, &b)) {
+    tn_dim off = tn_dim_sub(t, a, b);                        /* different whole numbers: |a - b| >= 1 */
+    if (value) tn_ox_same_size(&c, a, b, "two sizes that an If compares");
+    else tn_ox_same_size(&c, tn_dim_min(t, tn_dim_max(t, off, tn_dim_sub(t, 0, off)), 1), 1, "two sizes that an If compares, and must differ");
+  } else if (tn_ox_sizes(&c, tn_b_cast(&c.b, tn_b_reshape(&c.b, cond, NULL, 0), TN_I64), is, 1, 0) == 1) {
+    tn_ox_same_size(&c, is[0], value, "the condition of an If");
+  }
+  tn_dims_collect(t, NULL);
+  return c.b.st;
+}
+
 /* ---- loops in general ---- */
 /* fill gets (iteration, condition, carried[n], extra[n_extra]) and adds the outputs (condition, carried, scans). */
 typedef struct loop {

@@ -21,6 +21,9 @@ static tn_status body(scope *s, const pb_function *f, const pb_node *n, const tn
   importer *im = s->fn->im;
   for (size_t i = 0; i < f->n_input; i++) TN_TRY(tn_onnx_bind(s, f->input[i], i < n->n_input ? in[i] : (tn_ref){0}));
   s->info = f->value_info;
+  s->n_info = f->n_value_info;
+  s->out_name = f->output;
+  s->n_out = f->n_output;
   for (size_t i = 0; i < f->n_value_info; i++)
     if (f->value_info[i]->name && !tn_map_put_str(&s->types, f->value_info[i]->name, (uint32_t)i)) return tn_fail(im->d, TN_E_NOMEM, "value_info");
   TN_TRY(tn_onnx_nodes(s, f->node, f->n_node));

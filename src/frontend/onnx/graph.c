@@ -11,6 +11,7 @@ tn_status tn_onnx_scope_init(scope *s, scope *up, func *fn, const char *where) {
   *s = (scope){.up = up, .fn = fn, .where = where ? where : ""};
   tn_map_init(&s->names);
   tn_map_init(&s->types);
+  tn_map_init(&s->late);
   if (up) {
     s->opset = up->opset;
     s->n_opset = up->n_opset;
@@ -23,6 +24,7 @@ tn_status tn_onnx_scope_init(scope *s, scope *up, func *fn, const char *where) {
 void tn_onnx_scope_deinit(scope *s) {
   tn_map_deinit(&s->names);
   tn_map_deinit(&s->types);
+  tn_map_deinit(&s->late);
 }
 tn_status tn_onnx_bind(scope *s, const char *name, tn_ref r) {
   uint32_t taken;
@@ -34,7 +36,7 @@ tn_status tn_onnx_lookup(scope *s, const char *name, tn_ref *out, bool *out_foun
   out->id = 0;
   *out_found = false;
   for (scope *q = s; q; q = q->up) {
-    if (!tn_map_get_str(&q->names, name, &out->id)) continue;
+    if (!tn_map_get_str(&q->late, name, &out->id) && !tn_map_get_str(&q->names, name, &out->id)) continue;
     *out_found = true;
     return out->id ? tn_onnx_capture(s->fn, q->fn, *out, out) : TN_OK;
   }
@@ -143,8 +145,9 @@ tn_status tn_onnx_nodes(scope *s, pb_node *const *node, size_t n) {
   f->cur = s;
   for (size_t i = 0; i < n && st == TN_OK; i++) {
     st = one_node(s, node[i], i);
-    if (st != TN_OK)
-      tn_diag_while(f->im->d, st, "importing node %zu ('%.80s', %.60s) of '%.80s'", i, node[i]->name ? node[i]->name : "", node[i]->op_type ? node[i]->op_type : "?", s->where);
+    if (st == TN_OK) continue;
+    tn_diag_while(f->im->d, st, "importing node %zu ('%.80s', %.60s) of '%.80s'", i, node[i]->name ? node[i]->name : "", node[i]->op_type ? node[i]->op_type : "?", s->where);
+    if ((st = tn_onnx_fork(s, i, st)) == TN_OK) break;
   }
   f->cur = before;
   f->prov = prov;
@@ -169,6 +172,13 @@ static tn_status constants(scope *s, const pb_graph *g) {
 }
 tn_status tn_onnx_graph_body(scope *s, const pb_graph *g) {
   s->info = g->value_info;
+  s->n_info = g->n_value_info;
+  s->n_out = g->n_output;
+  if (!(s->out_name = TN_NEW(s->fn->im->a, char *, g->n_output + 1))) return tn_fail(s->fn->im->d, TN_E_NOMEM, "outputs");
+  for (size_t i = 0; i < g->n_output; i++) {
+    s->out_name[i] = g->output[i]->name;
+    if (!g->output[i]->name) s->n_out = 0;                   /* refused when the outputs are looked up */
+  }
   for (size_t i = 0; i < g->n_value_info; i++)
     if (g->value_info[i]->name && i <= UINT32_MAX && !tn_map_put_str(&s->types, g->value_info[i]->name, (uint32_t)i)) return tn_fail(s->fn->im->d, TN_E_NOMEM, "value_info");
   if (s->up) TN_TRY(constants(s, g));

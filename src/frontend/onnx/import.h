@@ -29,7 +29,7 @@ typedef struct importer {
   const pb_model *model;
   tn_unit *unit;
   uint32_t n_fresh;
-  int depth;
+  int depth, forks;
   const char *where;                   /* the node being imported, for sizes assumed equal; NULL = none */
   tn_map functions;                    /* name -> the first of that name */
   uint64_t nodes;                      /* imported so far: functions and bodies can multiply them */
@@ -56,7 +56,9 @@ typedef struct scope {
   const char *where;                   /* graph or function name, for provenance */
   tn_map names;                        /* name -> value id in fn's graph */
   tn_map types;                        /* name -> index of value_info */
-  pb_value *const *info;
+  tn_map late;                         /* outputs that a fork made (fork.c): they hide those of `names` */
+  pb_value *const *info; size_t n_info;
+  char **out_name; size_t n_out;       /* what the graph is imported for */
   pb_opset *const *opset; size_t n_opset;
   const pb_function *function;         /* its attributes: ref_attr_name */
   const tn_ox_attr *call_attr; uint32_t n_call_attr;
@@ -81,6 +83,9 @@ tn_status tn_onnx_nodes(scope *s, pb_node *const *node, size_t n);
 tn_status tn_onnx_graph_body(scope *s, const pb_graph *g);               /* initializers (bound already at top), then nodes; the formal inputs are bound */
 tn_status tn_onnx_lookup(scope *s, const char *name, tn_ref *out, bool *out_found); /* id 0: a function's operand that was left out */
 tn_status tn_onnx_outputs(scope *s, const pb_graph *g, tn_ref *out);      /* [n_output] */
+
+/* fork.c: after node `failed` of the scope could not be imported because of `why`; TN_OK: the scope's outputs are there all the same */
+tn_status tn_onnx_fork(scope *s, size_t failed, tn_status why);
 
 /* types.c */
 tn_status tn_onnx_value_type(importer *im, const char *what, const pb_type *t, const tn_onnx_shape *over, bool fresh, tn_type *out, tn_ox_obj *out_obj);
