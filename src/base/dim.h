@@ -48,14 +48,15 @@ void tn_dim_print(const tn_dims *t, tn_dim d, tn_str *out);
 tn_status tn_dim_parse(tn_diag *diag, tn_dims *t, const char *s, size_t n, tn_dim *out);
 /* ---- equalities taken for granted: sizes that an operator needs equal and that are spelled differently (docs/design/0003). While collecting is on
  * (a front end names the node being imported), shape rules and builders record what they could not decide; the plan checks it when it binds. ---- */
-void tn_dims_collect(tn_dims *t, const char *where);            /* NULL = off. `where` is copied when used and must live until then */
+/* NULL = off. `where` is copied when used and must live until then. owner: the function being filled (its number in the unit): only its runs need the equality. */
+void tn_dims_collect(tn_dims *t, const char *where, uint32_t owner);
 bool tn_dims_collecting(const tn_dims *t);
-/* a == b from now on. Nothing is recorded when the two are one expression or known already. TN_E_ARG: provably different, or no dims; TN_E_NOMEM. */
+/* a == b from now on. Nothing is recorded when the two are one expression or known already for the owner. TN_E_ARG: provably different, or no dims; TN_E_NOMEM. */
 tn_status tn_dims_assume(tn_dims *t, tn_dim a, tn_dim b, const char *where);
-bool tn_dims_assumed(const tn_dims *t, tn_dim a, tn_dim b);     /* recorded, in either order */
+bool tn_dims_assumed(const tn_dims *t, tn_dim a, tn_dim b);     /* recorded for the owner of now, in either order */
 uint32_t tn_dims_n_assumed(const tn_dims *t);
 void tn_dims_forget_assumed(tn_dims *t, uint32_t n);            /* those after the first n: what asked for them is taken back */
-void tn_dims_get_assumed(const tn_dims *t, uint32_t i, tn_dim *out_a, tn_dim *out_b, const char **out_where);
+void tn_dims_get_assumed(const tn_dims *t, uint32_t i, tn_dim *out_a, tn_dim *out_b, const char **out_where, uint32_t *out_owner);
 /* Linear program for evaluation without the table (plans): see tn_dim_code. Ops push on a stack of int64. */
 typedef struct tn_dim_code { uint8_t op; int64_t v; } tn_dim_code; /* op: 'c' const, 's' symbol ordinal, '+', '*', '/', '%', 'm' min, 'M' max */
 tn_status tn_dim_compile(tn_arena *a, const tn_dims *t, tn_dim d, tn_dim_code **out, uint32_t *out_n);

@@ -36,8 +36,9 @@ struct tn_dims {
   uint32_t n_exprs, cap_exprs;
   uint32_t *sym;      /* [n_syms] atom of the i-th symbol */
   uint32_t n_syms, cap_syms;
-  struct tn_dim_pair { tn_dim a, b; const char *where; } *pair; /* [n_pairs] assumed equal */
+  struct tn_dim_pair { tn_dim a, b; const char *where; uint32_t owner; } *pair; /* [n_pairs] assumed equal */
   uint32_t n_pairs, cap_pairs;
+  uint32_t owner;      /* of what is collected */
   const char *collect; /* the node being imported; NULL = rules record nothing */
   tn_map atoms, exprs, syms; /* by content hash, by content hash, by name */
 };

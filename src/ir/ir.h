@@ -104,6 +104,7 @@ typedef struct tn_graph {
   tn_mutation *mutation; uint32_t n_mutations, cap_mutations;
   tn_prov *prov; uint32_t n_prov, cap_prov;        /* prov[0] unused; bodies share the outer graph's */
   struct tn_graph *outer;                          /* of a body; NULL at top */
+  uint32_t func;                                   /* number of the unit's function that it is, or is a part of: owner of sizes assumed equal */
   uint32_t *forward;                               /* [cap_values] replaced-by, 0 = itself */
 } tn_graph;
 

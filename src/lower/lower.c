@@ -592,8 +592,9 @@ static tn_status assumptions(tn_pb *b) {
   for (uint32_t i = 0; i < n; i++) {
     tn_dim x, y;
     const char *where;
-    bool known = true;
-    tn_dims_get_assumed(b->dims, i, &x, &y, &where);
+    uint32_t owner;
+    tn_dims_get_assumed(b->dims, i, &x, &y, &where, &owner);
+    bool known = owner == b->g->func;
     memset(used, 0, n_sym);
     tn_dim_mark_syms(b->dims, x, used);
     tn_dim_mark_syms(b->dims, y, used);

@@ -151,6 +151,7 @@ static tn_status make_plan(sp *s, sp_func *f, uint32_t phase) {
   t.map = TN_NEW(s->a, uint32_t, f->g->n_values);
   uint32_t *out = TN_NEW(ma, uint32_t, p->n_need);
   if (!name || !stack || !next || !t.map || !out || tn_graph_create(s->u->arena, s->u->dims, name, &t.g) != TN_OK) return tn_fail(s->d, TN_E_NOMEM, "plan of '%s'", f->g->name);
+  t.g->func = f->g->func;
   /* One record per source node, shared: fates of all stages and functions end in the records of the function's graph. */
   t.g->prov = f->g->prov;
   t.g->n_prov = t.g->cap_prov = f->g->n_prov;

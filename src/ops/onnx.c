@@ -229,6 +229,7 @@ tn_ref tn_ox_in(tn_ox *c, uint32_t k) {
   if (tn_typeof(c->b.g, c->in[k])->dtype == TN_OBJ) {
     tn_ox_obj o = tn_ox_obj_of(c->e, c->in[k]);
     if (o.one && spreads(c, k, o.one_rank)) return (tn_ref){o.one};
+    if (o.kind == TN_OX_K_TENSOR && o.elem != 8 && c->e->rank_missing) *c->e->rank_missing = true;
     if (o.kind == TN_OX_K_TENSOR && o.elem != 8) tn_ox_unsup(c, "operand %u is a tensor whose rank is not known while compiling", k);
     else tn_ox_unsup(c, "operand %u is %s", k, o.elem == 8 && o.kind == TN_OX_K_TENSOR ? "a tensor of strings" : "no tensor");
     return none;

@@ -31,6 +31,7 @@ typedef struct tn_ox_env {
   tn_graph *g;
   uint8_t *elem; uint32_t cap_elem;   /* [value id] ONNX number where it is not the dtype's own; 0 = the dtype's. In the unit's arena. */
   tn_ox_obj *obj; uint32_t cap_obj;   /* [value id] of OBJ values */
+  bool *rank_missing;                 /* set when an operand was refused because its rank is not known; shared by all functions */
   uint32_t *n_fresh;                  /* counter of made-up symbols, shared by all functions of the unit */
   struct tn_ox_memo *memo;            /* tn_ox_items */
   /* Imports the graphs of GRAPH attributes as new functions whose inputs are: in_type[n_in] (their formal inputs, in order), then captures.

@@ -141,8 +141,10 @@ tn_status tn_ox_if(tn_ox *c) {
   if (tn_typeof(c->b.g, cond)->dtype != TN_OBJ && tn_ox_items(c, cond, &known, 1) == 1 && tn_dim_is_const(known))
     return kept(c, c->e->inlined(c->e, c->b.d, branch[known == 0], NULL, 0, c->out, c->n_out));
   uint32_t n_assumed = tn_dims_n_assumed(c->b.g->dims);
+  *c->e->rank_missing = false;
   tn_status st = c->e->subgraphs(c->e, c->b.d, branch, 2, NULL, NULL, 0, f, env, &cap, &n_cap);
   if (st != TN_OK) {
+    if (*c->e->rank_missing) return kept(c, st);             /* of a value from around here: the caller may know a way (the importer forks) */
     tn_dims_forget_assumed(c->b.g->dims, n_assumed);
     return kept(c, st == TN_E_NOMEM ? st : one_branch(c, branch, cond, st));
   }
@@ -178,7 +180,7 @@ tn_status tn_ox_grant(tn_ox_env *e, tn_diag *d, tn_ref cond, bool value, uint32_
   tn_dim a, b, is[1];
   if (tn_typeof(e->g, cond)->dtype == TN_OBJ || tn_type_numel(tn_typeof(e->g, cond)) != 1) return tn_ox_unsup(&c, "a condition that is no single bool");
   const tn_prov *p = tn_graph_prov(e->g, prov);
-  tn_dims_collect(t, p && p->name ? p->name : "If");
+  tn_dims_collect(t, p && p->name ? p->name : "If", e->g->func);
   if (compared(&c, cond, &a, &b)) {
     tn_dim off = tn_dim_sub(t, a, b);                        /* different whole numbers: |a - b| >= 1 */
     if (value) tn_ox_same_size(&c, a, b, "two sizes that an If compares");
@@ -186,7 +188,7 @@ tn_status tn_ox_grant(tn_ox_env *e, tn_diag *d, tn_ref cond, bool value, uint32_
   } else if (tn_ox_sizes(&c, tn_b_cast(&c.b, tn_b_reshape(&c.b, cond, NULL, 0), TN_I64), is, 1, 0) == 1) {
     tn_ox_same_size(&c, is[0], value, "the condition of an If");
   }
-  tn_dims_collect(t, NULL);
+  tn_dims_collect(t, NULL, 0);
   return c.b.st;
 }
 

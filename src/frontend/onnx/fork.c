@@ -68,14 +68,14 @@ static const pb_graph *branch_of(const pb_node *n, const char *name) {
 }
 
 /* ---- attempts ---- */
-typedef struct state { uint32_t n_func, n_pairs; int depth; const char *where; uint32_t prov; } state;
-static state save(const func *f) { return (state){f->im->unit->n_func, tn_dims_n_assumed(f->im->dims), f->im->depth, f->im->where, f->prov}; }
+typedef struct state { uint32_t n_func, n_pairs; int depth; const char *where; uint32_t owner, prov; } state;
+static state save(const func *f) { return (state){f->im->unit->n_func, tn_dims_n_assumed(f->im->dims), f->im->depth, f->im->where, f->im->owner, f->prov}; }
 static void restore(func *f, scope *s, const state *t) {
   f->im->unit->n_func = t->n_func;
   tn_dims_forget_assumed(f->im->dims, t->n_pairs);
   f->im->depth = t->depth;
   f->im->where = t->where;
-  tn_dims_collect(f->im->dims, t->where);
+  tn_dims_collect(f->im->dims, t->where, f->im->owner = t->owner);
   f->prov = t->prov;
   f->cur = s;
 }
@@ -141,7 +141,7 @@ tn_status tn_onnx_fork(scope *s, size_t failed, tn_status why) {
     st = way == 0 ? both(s, s->node[i], cond, g, out) : only(s, cond, g[way - 1], way == 1, out);
   }
   im->forks--;
-  tn_dims_collect(im->dims, im->where = before.where);
+  tn_dims_collect(im->dims, im->where = before.where, im->owner = before.owner);
   if (st == TN_OK) return adopt(s, out);
   if (worth_a_try(st)) *im->d = *first;
   return worth_a_try(st) ? why : st;

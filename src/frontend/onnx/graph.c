@@ -125,10 +125,12 @@ static tn_status one_node(scope *s, const pb_node *n, size_t number) {
     f->prov = tn_graph_add_prov(f->env.g, name, target, s->where, TN_F32);
     if (!f->prov) return tn_fail(im->d, TN_E_NOMEM, "provenance");
     snprintf(where, sizeof where, "%.100s (%.50s)", name, n->op_type);
+    uint32_t owner = im->owner;
+    im->owner = f->env.g->func;
     const char *before = im->where;                          /* of the node whose subgraph this is */
-    tn_dims_collect(im->dims, im->where = where);
+    tn_dims_collect(im->dims, im->where = where, f->env.g->func);
     tn_status st = apply(s, n, domain, in, attr, n_attr, out);
-    tn_dims_collect(im->dims, im->where = before);
+    tn_dims_collect(im->dims, im->where = before, im->owner = owner);
     TN_TRY(st);
     tn_prov *p = tn_graph_prov(f->env.g, f->prov);
     if (p && n->n_output && out[0].id) p->dtype = (tn_dtype)tn_typeof(f->env.g, out[0])->dtype;
@@ -297,7 +299,7 @@ tn_status tn_onnx_import(tn_diag *d, tn_arena *a, tn_dims *dims, const void *byt
   tn_map_deinit(&im.functions);
   tn_onnx_scope_deinit(&s);
   tn_map_deinit(&f->copied);
-  tn_dims_collect(dims, NULL);
+  tn_dims_collect(dims, NULL, 0);
   if (st == TN_OK) *out = im.unit;
   return st;
 }

@@ -29,7 +29,9 @@ typedef struct importer {
   const pb_model *model;
   tn_unit *unit;
   uint32_t n_fresh;
+  bool rank_missing;
   int depth, forks;
+  uint32_t owner;                      /* function of the node being imported */
   const char *where;                   /* the node being imported, for sizes assumed equal; NULL = none */
   tn_map functions;                    /* name -> the first of that name */
   uint64_t nodes;                      /* imported so far: functions and bodies can multiply them */

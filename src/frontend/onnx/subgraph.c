@@ -10,9 +10,10 @@ tn_status tn_onnx_func_create(importer *im, func *outer, const char *name, func 
   tn_graph *g;
   if (!f || !TN_PUSH_ROOM(im->a, u->func, u->n_func, u->cap_func) || tn_graph_create(im->a, im->dims, name, &g) != TN_OK) return tn_fail(im->d, TN_E_NOMEM, "a function");
   *f = (func){.im = im, .outer = outer};
-  f->env = (tn_ox_env){.unit = u, .g = g, .n_fresh = &im->n_fresh, .subgraphs = tn_onnx_subgraphs, .enclose = tn_onnx_enclose, .inlined = tn_onnx_inlined,
+  f->env = (tn_ox_env){.unit = u, .g = g, .n_fresh = &im->n_fresh, .rank_missing = &im->rank_missing, .subgraphs = tn_onnx_subgraphs, .enclose = tn_onnx_enclose, .inlined = tn_onnx_inlined,
                        .arity = tn_onnx_arity, .named = tn_onnx_named, .user = f};
   tn_map_init(&f->copied);
+  g->func = u->n_func;
   u->func[u->n_func++] = g;
   *out = f;
   return TN_OK;

@@ -456,7 +456,7 @@ static void test_assumed_equal(void **state) {
   output(&g, "y", 1, NULL);
   accepted(&w, &g);
   assert_int_equal(tn_dims_n_assumed(w.dims), 1);
-  tn_dims_get_assumed(w.dims, 0, &a, &b, &where);
+  tn_dims_get_assumed(w.dims, 0, &a, &b, &where, NULL);
   tn_dim n = tn_dim_sym(w.dims, "N"), m = tn_dim_sym(w.dims, "M");
   assert_true((a == n && b == m) || (a == m && b == n));
   assert_non_null(strstr(where, "the_node"));
