@@ -233,11 +233,9 @@ static tn_ref trim(tn_ox *c, tn_ref x, int axis, tn_dim *lo, tn_dim *hi) {
   tn_dims *t = c->b.g->dims;
   int64_t a = 0, z = 0;
   bool cut_lo = tn_dim_as_int(t, *lo, &a) && a < 0, cut_hi = tn_dim_as_int(t, *hi, &z) && z < 0;
-  int64_t l, h;
-  bounds(c, *lo, &l, &h);
-  if (!cut_lo && l < 0) tn_ox_unsup(c, "a border of axis %d whose sign is not known", axis);
-  bounds(c, *hi, &l, &h);
-  if (!cut_hi && l < 0) tn_ox_unsup(c, "a border of axis %d whose sign is not known", axis);
+  int64_t l;
+  if (!cut_lo) tn_ox_same_size(c, most(c, *lo, 0), *lo, "a border that only the run knows must not be negative");
+  if (!cut_hi) tn_ox_same_size(c, most(c, *hi, 0), *hi, "a border that only the run knows must not be negative");
   if (!cut_lo && !cut_hi) return x;
   if (cut_lo) *lo = 0;
   if (cut_hi) *hi = 0;
