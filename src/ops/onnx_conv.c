@@ -12,6 +12,16 @@ int tn_nn_shape(tn_ox *c, tn_ref x, int lo, int hi, const char *what, tn_dim *d)
   return tn_b_shape(&c->b, x, d);
 }
 
+tn_ref tn_nn_fixed(tn_ox *c, tn_ref x, int k, tn_dim size) {
+  tn_dim d[N];
+  if (c->b.st != TN_OK) return x;
+  int rank = tn_b_shape(&c->b, x, d);
+  if (k >= rank) { tn_ox_bad(c, "an operand of rank %d", rank); return x; }
+  if (tn_dim_is_const(d[k]) && tn_dim_is_const(size) && d[k] != size) { tn_ox_bad(c, "dim %d of an operand is %lld, wants %lld", k, (long long)d[k], (long long)size); return x; }
+  d[k] = size;
+  return tn_b_reshape(&c->b, x, d, rank);
+}
+
 bool tn_nn_float(tn_ox *c, tn_ref x, const char *what) {
   if (c->b.st != TN_OK) return false;
   if (!tn_dtype_is_float(tn_b_dtype(&c->b, x))) tn_ox_unsup(c, "%s is %s", what, tn_dtype_name(tn_b_dtype(&c->b, x)));

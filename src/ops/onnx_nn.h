@@ -14,6 +14,8 @@ static inline tn_ref tn_nn_and(tn_decomp_ctx *b, tn_ref x, tn_ref y) { return tn
 
 /* Rank and dims of an operand; -1 and an error unless lo <= rank <= hi. */
 int tn_nn_shape(tn_ox *c, tn_ref x, int lo, int hi, const char *what, tn_dim *d);
+/* x with `size` in dim k: what is spelled otherwise must be equal, which the run checks. */
+tn_ref tn_nn_fixed(tn_ox *c, tn_ref x, int k, tn_dim size);
 /* A float operand's dtype, else an error. */
 bool tn_nn_float(tn_ox *c, tn_ref x, const char *what);
 /* An attribute of n integers in [lo, hi]; absent: all def. */

@@ -160,8 +160,9 @@ tn_status tn_ox_max_roi_pool(tn_ox *c) {
   if (!tn_nn_float(c, x0, "X")) return b->st;
   tn_nn_shape(c, x0, 4, 4, "X", d);
   tn_nn_shape(c, rois, 2, 2, "rois", dr);
+  rois = tn_nn_fixed(c, rois, 1, 5);
   tn_nn_spread(c, "pooled_shape", 2, 1, INT32_MAX, 0, pooled);
-  if (b->st == TN_OK && (pooled[0] < 1 || dr[1] != 5)) tn_ox_bad(c, "pooled_shape missing, or rois of other than 5 columns");
+  if (b->st == TN_OK && pooled[0] < 1) tn_ox_bad(c, "pooled_shape is missing");
   if (b->st != TN_OK) return b->st;
   tn_ref x = tn_b_up(b, x0);
   rois = tn_b_cast(b, rois, tn_b_dtype(b, x));

@@ -36,7 +36,7 @@ static void make_stencil(tn_decomp_ctx *b, tn_ref p, tn_dim size, sampling how, 
   tn_ref nil = tn_b_num(b, 0, t), one = tn_b_num(b, 1, t), len = tn_b_dimval(b, size, t), last = tn_nn_sub(b, len, one);
   tn_ref lo = corners ? nil : tn_b_num(b, -0.5, t), span = corners ? last : len;
   if (how == NEAREST) p = tn_b_1(b, TN_OP_ROUND, p);
-  if (pad == BORDER) p = within(b, p, nil, last);
+  if (pad == BORDER && how != CUBIC) p = within(b, p, nil, last);   /* cubic: only the places are; as PyTorch and run times do */
   if (pad == REFLECTION) p = reflect(b, p, lo, span);
   tn_ref base = how == NEAREST && pad != REFLECTION ? p : tn_b_1(b, TN_OP_FLOOR, p), f = tn_nn_sub(b, p, base), g = tn_nn_sub(b, one, f);
   s->n = how == NEAREST ? 1 : how == LINEAR ? 2 : 4;
@@ -95,7 +95,9 @@ tn_status tn_ox_grid_sample(tn_ox *c) {
   int m = 0, p = 0, rank = tn_nn_shape(c, x0, 3, N, "X", d), n = rank - 2;
   tn_nn_shape(c, g, 3, N, "grid", dg);
   if (!tn_nn_float(c, g, "grid")) return b->st;
-  if (tn_b_rank(b, g) != rank || dg[rank - 1] != n) return tn_ox_bad(c, "grid does not hold %d coordinates for every output", n);
+  if (tn_b_rank(b, g) == rank) g = tn_nn_fixed(c, g, rank - 1, n);
+  if (b->st == TN_OK) tn_b_shape(b, g, dg);
+  if (b->st != TN_OK || tn_b_rank(b, g) != rank || dg[rank - 1] != n) return tn_ox_bad(c, "grid does not hold %d coordinates for every output", n);
   if (n > 3) return tn_ox_unsup(c, "%d spatial dims", n);
   while (m < 6 && strcmp(mode, modes[m])) m++;
   while (p < 3 && strcmp(pad, pads[p])) p++;
@@ -128,7 +130,9 @@ tn_status tn_ox_affine_grid(tn_ox *c) {
   tn_nn_shape(c, theta, 3, 3, "theta", d);
   if (!tn_nn_float(c, theta, "theta")) return b->st;
   if (n != 2 && n != 3) return tn_ox_bad(c, "size of %d values", k);
-  if (d[1] != n || d[2] != n + 1) return tn_ox_bad(c, "theta does not fit %d spatial dims", n);
+  theta = tn_nn_fixed(c, tn_nn_fixed(c, theta, 1, n), 2, n + 1);
+  if (b->st == TN_OK) tn_b_shape(b, theta, d);
+  if (b->st != TN_OK || d[1] != n || d[2] != n + 1) return tn_ox_bad(c, "theta does not fit %d spatial dims", n);
   tn_dtype t = tn_b_wide(tn_b_dtype(b, theta));
   tn_ref th = tn_b_cast(b, theta, t), y = {0};
   f[0] = d[0]; f[n + 1] = n;
@@ -161,7 +165,10 @@ tn_status tn_ox_deform_conv(tn_ox *c) {
   bool ceil;
   int rank = tn_nn_shape(c, x0, 3, 5, "X", d), n = rank - 2;
   tn_nn_shape(c, w, rank, rank, "W", dw);
-  for (int i = 0; i < n; i++) K *= kernel[i] = tn_nn_const_dim(c, dw[i + 2], "a kernel size");
+  for (int i = 0; i < n; i++) {
+    kernel[i] = tn_nn_const_dim(c, dw[i + 2], "a kernel size");
+    K = K > INT32_MAX ? K : K * kernel[i];
+  }
   if (!tn_nn_float(c, x0, "X")) return b->st;
   if (groups < 1 || og < 1 || groups > INT32_MAX || og > INT32_MAX || K < 1 || K > INT32_MAX) return tn_ox_bad(c, "group %lld, offset_group %lld, kernel of %lld", (long long)groups, (long long)og, (long long)K);
   if (!tn_nn_window(c, x0, kernel, &p, &ceil)) return b->st;
@@ -275,7 +282,10 @@ tn_status tn_ox_roi_align(tn_ox *c) {
   const char *mode = tn_ox_str_attr(c, "mode", "avg"), *how = tn_ox_str_attr(c, "coordinate_transformation_mode", "half_pixel");
   tn_nn_shape(c, x0, 4, 4, "X", d);
   tn_nn_shape(c, rois, 2, 2, "rois", dr);
+  rois = tn_nn_fixed(c, rois, 1, 4);
   if (!tn_nn_float(c, x0, "X")) return b->st;
+  tn_b_shape(b, rois, dr);
+  image = tn_b_reshape(b, image, dr, 1);
   bool half = c->opset >= 16 && !strcmp(how, "half_pixel"), max = !strcmp(mode, "max");
   if (dr[1] != 4 || P[0] < 1 || P[1] < 1 || P[0] > 65536 || P[1] > 65536 || ratio < 0 || ratio > 65536) return tn_ox_bad(c, "output %lld x %lld, sampling_ratio %lld, or rois not of 4 columns", (long long)P[0], (long long)P[1], (long long)ratio);
   if ((!half && c->opset >= 16 && strcmp(how, "output_half_pixel")) || (!max && strcmp(mode, "avg"))) return tn_ox_bad(c, "mode '%s', coordinate_transformation_mode '%s'", mode, how);
