@@ -63,15 +63,20 @@ def check(nodes, inputs, n_out=1, oracle="ort", free=(False, True), want=None, i
 
 
 S = strs("b", "", "a", "\u00e9", "b", "zz").reshape(2, 3)
-I = lambda *v: nh.from_array(np.array(v, np.int64), "i")  # noqa: E731
+
+
+def ints(*v, name="i"):
+    return nh.from_array(np.array(v, np.int64), name)
+
+
 MOVES = {
-    "reshape": (h.make_node("Reshape", ["s", "i"], ["y0"]), [I(3, -1)]),
+    "reshape": (h.make_node("Reshape", ["s", "i"], ["y0"]), [ints(3, -1)]),
     "transpose": (h.make_node("Transpose", ["s"], ["y0"], perm=[1, 0]), []),
-    "gather": (h.make_node("Gather", ["s", "i"], ["y0"], axis=1), [I(2, 0, -1)]),
-    "slice": (h.make_node("Slice", ["s", "i", "j", "k"], ["y0"]), [I(-1), nh.from_array(np.array([0]), "j"), nh.from_array(np.array([1]), "k")]),
-    "expand": (h.make_node("Expand", ["s", "i"], ["y0"]), [I(2, 2, 3)]),
-    "tile": (h.make_node("Tile", ["s", "i"], ["y0"]), [I(1, 2)]),
-    "unsqueeze": (h.make_node("Unsqueeze", ["s", "i"], ["y0"]), [I(0)]),
+    "gather": (h.make_node("Gather", ["s", "i"], ["y0"], axis=1), [ints(2, 0, -1)]),
+    "slice": (h.make_node("Slice", ["s", "i", "j", "k"], ["y0"]), [ints(-1), ints(0, name="j"), ints(1, name="k")]),
+    "expand": (h.make_node("Expand", ["s", "i"], ["y0"]), [ints(2, 2, 3)]),
+    "tile": (h.make_node("Tile", ["s", "i"], ["y0"]), [ints(1, 2)]),
+    "unsqueeze": (h.make_node("Unsqueeze", ["s", "i"], ["y0"]), [ints(0)]),
     "flatten": (h.make_node("Flatten", ["s"], ["y0"], axis=0), []),
     "concat": (h.make_node("Concat", ["s", "s"], ["y0"], axis=0), []),
     "shape": (h.make_node("Shape", ["s"], ["y0"]), []),
@@ -88,7 +93,8 @@ def test_strings_move(name):
 
 
 def test_strings_meet():
-    check([h.make_node("Where", ["c", "s", "t"], ["y0"])], {"c": np.array([[True], [False]]), "s": S, "t": strs("x", "y", "z")}, oracle="ref", free=(False,))
+    rows = {"c": np.array([[True], [False]]), "s": S, "t": strs("x", "y", "z")}
+    check([h.make_node("Where", ["c", "s", "t"], ["y0"])], rows, oracle="ref", free=(False,))
     check([h.make_node("Equal", ["s", "t"], ["y0"])], {"s": S, "t": strs("b", "b", "a")}, oracle="ref")
     check([h.make_node("StringConcat", ["s", "t"], ["y0"])], {"s": S, "t": strs("-")}, oracle="ref", free=(False,))
     check([h.make_node("Split", ["s"], ["y0", "y1"], axis=0, num_outputs=2)], {"s": S}, 2, oracle="ref")
@@ -100,7 +106,8 @@ def test_strings_meet():
         h.make_node("StringConcat", ["f", "f"], ["y0"]),
         h.make_node("ReduceMax", ["n"], ["y1"], keepdims=0),
     ]
-    check(chain, {"t": strs("a,b", "c", "d,e,f")}, 2, want=[strs("aa", "cc", "dd"), np.array(3)], initializer=[nh.from_array(np.array(0), "zero")])
+    want = [strs("aa", "cc", "dd"), np.array(3)]
+    check(chain, {"t": strs("a,b", "c", "d,e,f")}, 2, want=want, initializer=[nh.from_array(np.array(0), "zero")])
 
 
 def test_casts():
@@ -125,13 +132,16 @@ X = RNG.randn(9, 4).astype(np.float32)
 def test_encoders():
     s, i = strs("b", "a", "q", "b").reshape(2, 2), np.array([[3, 1], [7, 3]])
     check([ml("LabelEncoder", keys_strings=["a", "b", "a"], values_int64s=[5, 6, 7], default_int64=-2)], {"x": s}, oracle="ref")
-    check([ml("LabelEncoder", keys_int64s=[3, 1], values_strings=["three", "one"])], {"x": i}, want=[strs("three", "one", "_Unused", "three").reshape(2, 2)])
-    check([ml("LabelEncoder", keys_floats=[0.5, float("nan")], values_floats=[1.0, 2.0], default_float=9.0)], {"x": np.array([np.nan, 0.5, 1], np.float32)}, want=[np.array([2, 1, 9], np.float32)])
+    named = strs("three", "one", "_Unused", "three").reshape(2, 2)
+    check([ml("LabelEncoder", keys_int64s=[3, 1], values_strings=["three", "one"])], {"x": i}, want=[named])
+    floats = ml("LabelEncoder", keys_floats=[0.5, float("nan")], values_floats=[1.0, 2.0], default_float=9.0)
+    check([floats], {"x": np.array([np.nan, 0.5, 1], np.float32)}, want=[np.array([2, 1, 9], np.float32)])
     check([ml("CategoryMapper", cats_strings=["a", "b"], cats_int64s=[10, 20])], {"x": s})
     check([ml("CategoryMapper", cats_strings=["a", "b"], cats_int64s=[3, 1], default_string="?")], {"x": i})
     check([ml("OneHotEncoder", cats_strings=["q", "a", "b"])], {"x": s})
     check([ml("OneHotEncoder", cats_int64s=[7, 1])], {"x": i})
-    check([ml("OneHotEncoder", cats_int64s=[0, 1])], {"x": np.array([1, 0.5, 0], np.float32)}, want=[np.array([[0, 1], [0, 0], [1, 0]], np.float32)])
+    hot = np.array([[0, 1], [0, 0], [1, 0]], np.float32)
+    check([ml("OneHotEncoder", cats_int64s=[0, 1])], {"x": np.array([1, 0.5, 0], np.float32)}, want=[hot])
     with pytest.raises(Exception):
         tenon.load(model([ml("OneHotEncoder", cats_int64s=[7, 1], zeros=0)], {"x": i}, 1, True).SerializeToString())({"x": i})
 
@@ -157,8 +167,10 @@ POSTS = ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"]
 @pytest.mark.parametrize("post", POSTS)
 def test_linear(post):
     w, b = RNG.randn(3, 4).ravel().tolist(), [0.1, -0.2, 0.3]
-    check([ml("LinearClassifier", outs=("y0", "y1"), coefficients=w, intercepts=b, classlabels_strings=["u", "v", "w"], post_transform=post)], {"x": X}, 2)
-    check([ml("LinearClassifier", outs=("y0", "y1"), coefficients=w[:4], intercepts=b[:1], classlabels_ints=[4, 7], post_transform=post)], {"x": X}, 2, oracle="ref")
+    three = dict(coefficients=w, intercepts=b, classlabels_strings=["u", "v", "w"], post_transform=post)
+    check([ml("LinearClassifier", outs=("y0", "y1"), **three)], {"x": X}, 2)
+    two = dict(coefficients=w[:4], intercepts=b[:1], classlabels_ints=[4, 7], post_transform=post)
+    check([ml("LinearClassifier", outs=("y0", "y1"), **two)], {"x": X}, 2, oracle="ref")
     check([ml("LinearRegressor", coefficients=w, intercepts=b, targets=3)], {"x": X})
 
 
@@ -171,7 +183,8 @@ def test_svm(kernel):
     check([ml("SVMClassifier", outs=("y0", "y1"), **kw)], {"x": X}, 2)
     kw.update(prob_a=[-1.0, -0.8, -1.2], prob_b=[0.1, 0.0, -0.1])
     check([ml("SVMClassifier", outs=("y0", "y1"), **kw)], {"x": X}, 2, tol=1e-4)
-    two = dict(kw, coefficients=RNG.randn(7).tolist(), rho=[0.1], vectors_per_class=[3, 4], classlabels_ints=[0, 1], prob_a=[-1.0], prob_b=[0.2])
+    two = dict(kw, coefficients=RNG.randn(7).tolist(), rho=[0.1], vectors_per_class=[3, 4], classlabels_ints=[0, 1])
+    two.update(prob_a=[-1.0], prob_b=[0.2])
     check([ml("SVMClassifier", outs=("y0", "y1"), **two)], {"x": X}, 2, tol=1e-4)
 
 
@@ -182,7 +195,8 @@ def forest(n_trees, depth, leaf_ids, prefix):
     for t in range(n_trees):
         for n in range(2 ** (depth + 1) - 1):
             leaf = n >= 2**depth - 1
-            row = (t, n, int(RNG.randint(4)), float(RNG.randn()), "LEAF" if leaf else str(RNG.choice(["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT"])))
+            mode = "LEAF" if leaf else str(RNG.choice(["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT"]))
+            row = (t, n, int(RNG.randint(4)), float(RNG.randn()), mode)
             row += (0, 0) if leaf else (2 * n + 1, 2 * n + 2)
             for k, v in zip(a, (*row, int(RNG.randint(2))), strict=True):
                 a[k].append(v)
@@ -197,11 +211,14 @@ def test_trees(post):
     x = X.copy()
     x[2, 1] = np.nan
     for how in ("SUM", "AVERAGE", "MIN", "MAX"):
-        check([ml("TreeEnsembleRegressor", n_targets=2, aggregate_function=how, base_values=[0.5, -0.5], **forest(5, 3, [0, 1], "target"))], {"x": x})
+        f = forest(5, 3, [0, 1], "target")
+        check([ml("TreeEnsembleRegressor", n_targets=2, aggregate_function=how, base_values=[0.5, -0.5], **f)], {"x": x})
     f = forest(6, 3, [0, 1, 2], "class")
-    check([ml("TreeEnsembleClassifier", outs=("y0", "y1"), classlabels_strings=["a", "b", "c"], base_values=[0.1, 0.2, 0.3], post_transform=post, **f)], {"x": x}, 2, tol=1e-4)
+    f.update(classlabels_strings=["a", "b", "c"], base_values=[0.1, 0.2, 0.3], post_transform=post)
+    check([ml("TreeEnsembleClassifier", outs=("y0", "y1"), **f)], {"x": x}, 2, tol=1e-4)
     f = forest(6, 3, [0], "class")
-    check([ml("TreeEnsembleClassifier", outs=("y0", "y1"), classlabels_int64s=[0, 1], post_transform=post, **f)], {"x": x}, 2, oracle="ref", tol=1e-4)
+    f.update(classlabels_int64s=[0, 1], post_transform=post)
+    check([ml("TreeEnsembleClassifier", outs=("y0", "y1"), **f)], {"x": x}, 2, oracle="ref", tol=1e-4)
 
 
 def test_maps():
@@ -226,9 +243,8 @@ def test_maps():
 def test_tfidf(mode):
     pool = dict(ngram_counts=[0, 4], ngram_indexes=[0, 1, 2, 3, 4, 5, 6], mode=mode, weights=[0.5, 1, 2, 3, 4, 5, 6], max_skip_count=2)
     x = np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8]])
-    ints = dict(pool, pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7])
+    numbers = dict(pool, pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7])
+    words = dict(pool, pool_strings=[str(v) for v in numbers["pool_int64s"]])
     for lo, hi in ((1, 1), (1, 2), (2, 2)):
-        check([h.make_node("TfIdfVectorizer", ["x"], ["y0"], min_gram_length=lo, max_gram_length=hi, **ints)], {"x": x})
-        check([h.make_node("TfIdfVectorizer", ["x"], ["y0"], min_gram_length=lo, max_gram_length=hi, **ints)], {"x": x[0].astype(np.int32)})
-        words = dict(pool, pool_strings=[str(v) for v in ints["pool_int64s"]])
-        check([h.make_node("TfIdfVectorizer", ["x"], ["y0"], min_gram_length=lo, max_gram_length=hi, **words)], {"x": x.astype(str).astype(object)})
+        for kind, v in ((numbers, x), (numbers, x[0].astype(np.int32)), (words, x.astype(str).astype(object))):
+            check([h.make_node("TfIdfVectorizer", ["x"], ["y0"], min_gram_length=lo, max_gram_length=hi, **kind)], {"x": v})
