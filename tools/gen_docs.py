@@ -1,8 +1,9 @@
-"""Writes the pages that tables make: docs/env.md and docs/ops.md. gen_docs.py [--check]
+"""Writes the pages that tables make: docs/env.md, docs/ops.md and docs/onnx-ops.md. gen_docs.py [--check]
 
 The tables are the only list of their facts; these pages repeat them for readers. --check writes nothing and fails when a
 page differs from what it would write (tests/e2e/test_docs.py runs it)."""
 import ast
+import json
 import pathlib
 import re
 import sys
@@ -134,7 +135,42 @@ framework's. The functions are in `src/ops/aten_*.c`.
 {table(["operator", "overloads", "fate", "decomposition", "own"], aten_rows())}"""
 
 
-PAGES = {"docs/env.md": env_page, "docs/ops.md": ops_page}
+SUITE = "bench/results/onnx_node.json"
+
+
+def onnx_rows(counts):
+    seen = set()
+    for domain, op, _, doc, _ in rows("src/ops/onnx.def", "TN_ONNX"):
+        name = f"{domain}::{op}" if domain else op
+        seen.add(name)
+        ran, passed = counts.get(name, (0, 0))
+        yield [domain or "ai.onnx", code(op), f"{passed} of {ran}" if ran else "", doc]
+    for name in sorted(set(counts) - seen):
+        domain, _, op = name.rpartition("::")
+        yield [domain or "ai.onnx", code(op), f"{counts[name][1]} of {counts[name][0]}", "not there"]
+
+
+def onnx_page():
+    suite = json.loads((ROOT / SUITE).read_text())
+    lines = sorted(onnx_rows(suite["per_op"]), key=lambda r: (r[0] != "ai.onnx", r[0], r[1].lower()))
+    dyn = [[code(text), arity(lo, hi), "any" if outs == "-1" else outs, doc] for _, text, lo, hi, outs, doc, _ in rows("src/plan/dyn.def", "TN_DYN")]
+    return f"""# ONNX operators
+
+{note("src/ops/onnx.def", "src/plan/dyn.def", SUITE)}
+[onnx.md](onnx.md) says how a model is read. All opsets of an operator are one row, up to the newest in the `onnx` package
+{suite["onnx"]}; the notes name what a form can't do. The third column counts the node cases of the package's own test suite, an operator's own and
+those of its function body, that gave the suite's values. The whole suite: {suite["passed"]} of {suite["cases"]}.
+
+{table(["domain", "operator", "suite", "notes"], lines)}
+## Dynamic operators
+
+What only a module can do on whole values, between plans: sizes that values tell, lists, optionals, strings. An ONNX row becomes prims where
+it can, and these where it must.
+
+{table(["name", "operands", "results", "meaning"], dyn)}"""
+
+
+PAGES = {"docs/env.md": env_page, "docs/ops.md": ops_page, "docs/onnx-ops.md": onnx_page}
 
 
 def main(args):
