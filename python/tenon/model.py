@@ -16,6 +16,7 @@ STRING = 8
 _PLAIN = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"}
 _MORE = {16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4_e2m1fn",
          24: "float8_e8m0fnu", 25: "uint2", 26: "int2"}  # fmt: skip
+_NARROW = {21: "uint8", 22: "int8", 25: "uint8", 26: "int8"}
 _ELEM = {name: elem for elem, name in (_PLAIN | _MORE).items()}
 _KINDS = ("tensor", "sequence", "optional", "optional sequence", "map", "sequence of maps", "any")
 
@@ -34,6 +35,12 @@ class Port:
     def __init__(self, name, kind, elem, key_elem, shape):
         self.name, self.kind, self.elem, self.shape = name, _KINDS[kind], elem, shape
         self.dtype = "string" if elem == STRING else (_PLAIN | _MORE).get(elem)
+
+    def value(self, x):
+        """What C takes for this port. A list or a number given for a tensor becomes an array of the port's type."""
+        if self.kind == "tensor" and (isinstance(x, (list, tuple)) or isinstance(x, (bool, int, float))):
+            x = np.asarray(x, dtype=object if self.elem == STRING else _dtype(self.elem) if self.dtype else None)
+        return _in(x, self.elem)
 
     def __repr__(self):
         return f"Port({self.name!r}, {self.kind}, {self.dtype}, {self.shape})"
@@ -55,7 +62,9 @@ def _array(a, want):
         raise TypeError(f"arrays of {a.dtype} cannot be passed")
     if not a.dtype.isnative:
         a = a.astype(a.dtype.newbyteorder("="))
-    if elem in _MORE or a.dtype.kind == "V":
+    if elem in _NARROW and a.dtype.name in _ELEM and _ELEM[a.dtype.name] == elem:
+        a = a.astype(_NARROW[elem])  # by value: what the upper bits of a byte hold is nobody's business
+    elif elem in _MORE or a.dtype.kind == "V":
         a = np.ascontiguousarray(a).view(np.int8 if elem in (22, 26) else np.uint16 if elem == 16 else np.uint8).reshape(a.shape)
     if not a.flags.aligned or any(s % a.itemsize for s in a.strides):
         a = a.copy()
@@ -109,6 +118,8 @@ def _out(x):
         a[:] = [s.decode("utf-8", "surrogateescape") for s in x[2]]
         return a.reshape(x[1])
     a = np.asarray(x[1])
+    if x[0] in _NARROW:
+        return a.astype(_dtype(x[0]))
     return a.view(_dtype(x[0])) if x[0] in _MORE else a
 
 
@@ -133,7 +144,7 @@ class Model:
             args = args[0]
         if len(args) != len(self.inputs):
             raise ValueError(f"{len(args)} inputs given, {len(self.inputs)} wanted: {[p.name for p in self.inputs]}")
-        return [_out(x) for x in self._native.run([_in(x, p.elem) for x, p in zip(args, self.inputs)])]
+        return [_out(x) for x in self._native.run([p.value(x) for x, p in zip(args, self.inputs)])]
 
     def __repr__(self):
         return f"<tenon.Model {self.inputs} -> {self.outputs}>"
