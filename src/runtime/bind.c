@@ -183,7 +183,9 @@ static tn_status bind_memory(tn_run *r) {
     if (r->buf_bytes[i] < 0) return tn_fail(&r->diag, TN_E_ARG, "buffer %u wants %" PRId64 " bytes", i, r->buf_bytes[i]);
   }
   TN_TRY(tn_plan_layout(&r->diag, p, r->expr, r->buf_offset, &total, &r->scratch_arena));
-  if (tn_room_reserve(&r->arena, (size_t)total) != TN_OK) return tn_fail(&r->diag, TN_E_NOMEM, "arena of %" PRId64 " bytes", total);
+  const void *before = r->work->arena.p;
+  if (tn_room_reserve(&r->work->arena, (size_t)total) != TN_OK) return tn_fail(&r->diag, TN_E_NOMEM, "arena of %" PRId64 " bytes", total);
+  r->work->moves += r->work->arena.p != before;
   r->stats.arena_bytes = (uint64_t)total;
   for (uint32_t i = 0; i < r->n_pack; i++) {
     tn_rpack *k = &r->pack[i];
@@ -236,15 +238,16 @@ static void bind_out(tn_run *r, uint32_t i) {
 }
 
 /* Addresses that stay until the next bind, and byte offsets of those that come with inputs and outputs. */
-static void bind_addresses(tn_run *r) {
+void tn_bind_addresses(tn_run *r) {
   const tn_plan *p = PLAN(r);
+  r->moves = r->work->moves;
   for (uint32_t i = 0; i < r->at_in[p->n_in]; i++) r->patch_in[i].bytes = r->view[r->patch_in[i].view].offset;
   for (uint32_t i = 0; i < r->at_out[p->n_out]; i++) r->patch_out[i].bytes = r->view[r->patch_out[i].view].offset;
   for (uint32_t i = 0; i < r->n_fixed; i++) {
     const tn_patch *f = &r->patch_fixed[i];
     const tn_pbuf *b = &p->buf[f->from];
     unsigned char *base = NULL;
-    if (b->kind == TN_PB_ARENA) base = r->arena.p ? (unsigned char *)r->arena.p + r->buf_offset[f->from] : NULL;
+    if (b->kind == TN_PB_ARENA) base = r->work->arena.p ? (unsigned char *)r->work->arena.p + r->buf_offset[f->from] : NULL;
     else if (b->kind == TN_PB_CONST) base = (unsigned char *)(uintptr_t)b->data;
     else base = r->pack[r->pack_of[f->from]].room.p;
     *f->slot = base ? base + r->view[f->view].offset : NULL;
@@ -276,9 +279,9 @@ tn_status tn_bind_shapes(tn_run *r, const tn_tensor *in) {
   TN_TRY(bind_memory(r));
   for (uint32_t i = 0; i < p->n_view; i++) TN_TRY(check_view(r, i));
   for (uint32_t i = 0; i < r->n_step; i++) TN_TRY_WHILE(&r->diag, bind_step(r, &r->step[i], &scratch), "binding step %u %s", i, r->step[i].plan->text ? r->step[i].plan->text : "");
-  if (tn_room_reserve(&r->scratch, scratch) != TN_OK) return tn_fail(&r->diag, TN_E_NOMEM, "scratch of %zu bytes for %d threads", scratch, r->n_threads);
+  if (tn_room_reserve(&r->work->scratch, scratch) != TN_OK) return tn_fail(&r->diag, TN_E_NOMEM, "scratch of %zu bytes for %d threads", scratch, r->n_threads);
   for (uint32_t i = 0; i < p->n_out; i++) bind_out(r, i);
-  bind_addresses(r);
+  tn_bind_addresses(r);
   r->stats.binds++;
   return TN_OK;
 }

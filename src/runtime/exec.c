@@ -81,7 +81,7 @@ static tn_status logged_steps(tn_run *r, unsigned char *scratch) {
 }
 
 tn_status tn_exec_steps(tn_run *r) {
-  unsigned char *scratch = r->scratch.p;
+  unsigned char *scratch = r->work->scratch.p;
   if (__builtin_expect(r->logged, 0)) {
     TN_TRY(logged_steps(r, scratch));
   } else {

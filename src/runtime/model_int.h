@@ -29,6 +29,7 @@ struct tn_session {
   tn_vpool *values;
   tn_arena arena;
   tn_run **run;                /* [n_plan], made at first use */
+  tn_workspace work;           /* of all of them */
   tn_value ***slot;            /* [n_func][n_slot + 1]: functions do not call themselves, so one activation each is enough */
   tn_tensor *t_in, *t_out;     /* operands of a plan call: [most_in], [most_out] */
   int64_t *scalar;             /* [most_in]: operands that are sizes or items */

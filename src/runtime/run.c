@@ -228,7 +228,9 @@ static bool make_numbers(tn_run *r) {
   return true;
 }
 
-tn_status tn_run_create(const tn_program *p, const tn_run_options *o, tn_run **out) {
+tn_status tn_run_create(const tn_program *p, const tn_run_options *o, tn_run **out) { return tn_run_create_on(p, o, NULL, out); }
+
+tn_status tn_run_create_on(const tn_program *p, const tn_run_options *o, tn_workspace *work, tn_run **out) {
   *out = NULL;
   tn_run_options opt;
   tn_run_options_init(&opt);
@@ -239,6 +241,7 @@ tn_status tn_run_create(const tn_program *p, const tn_run_options *o, tn_run **o
   if (!r) return TN_E_NOMEM;
   r->p = p;
   r->opt = opt;
+  r->work = work ? work : &r->own;
   r->logged = tn_log_on("run");
   tn_arena_init(&r->fixed);
   tn_arena_init(&r->scratch_arena);
@@ -257,8 +260,8 @@ void tn_run_destroy(tn_run *r) {
   if (!r) return;
   for (uint32_t i = 0; i < r->n_pack; i++) tn_room_deinit(&r->pack[i].room);
   for (uint32_t i = 0; i < r->n_lib; i++) tn_room_deinit(&r->lib[i]);
-  tn_room_deinit(&r->arena);
-  tn_room_deinit(&r->scratch);
+  tn_room_deinit(&r->own.arena);
+  tn_room_deinit(&r->own.scratch);
   tn_arena_deinit(&r->fixed);
   tn_arena_deinit(&r->scratch_arena);
   tn_free(r);
@@ -313,6 +316,7 @@ tn_status tn_run_bind(tn_run *r, const tn_tensor *in, const uint64_t *key) {
   }
   if (anew)
     for (uint32_t i = 0; i < p->n_out; i++) r->out[i].data = NULL; /* offsets may have changed: exec patches again */
+  if (r->moves != r->work->moves) tn_bind_addresses(r); /* another run made the shared arena grow */
   if (r->n_pack) look_at_packs(r, key);
   r->bound = true;
   return TN_OK;

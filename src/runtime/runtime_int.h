@@ -16,6 +16,10 @@ typedef struct tn_room { void *p; size_t cap; } tn_room;
 tn_status tn_room_reserve(tn_room *m, size_t bytes);      /* TN_E_NOMEM leaves it as it was. Contents are lost when it grows. */
 void tn_room_deinit(tn_room *m);
 
+/* Arena and scratch: nothing in them outlives a call, so runs that never run at one time share them. moves: counts new arena addresses, for
+ * runs bound to an old one. */
+typedef struct tn_workspace { tn_room arena, scratch; uint64_t moves; } tn_workspace;
+
 typedef struct tn_rin {  /* an input as last bound */
   void *data;
   int64_t *shape, *stride;     /* effective strides, also when the caller gave none */
@@ -80,7 +84,9 @@ struct tn_run {
   uint32_t *at_in, *at_out, n_fixed; /* [n_in + 1], [n_out + 1]: ranges in patch_in, patch_out */
   tn_rpack *pack;
   uint32_t n_pack, *pack_of;   /* [n_buf]: number in pack[] of a PACKED buffer */
-  tn_room arena, scratch, *lib;
+  tn_workspace own, *work;     /* work: own, or one that is shared */
+  uint64_t moves;              /* work->moves when its arena addresses were taken */
+  tn_room *lib;
   uint32_t n_lib;
   bool logged;             /* TENON_LOG=run: one line a step */
   tn_run_stats stats;
@@ -90,6 +96,10 @@ struct tn_run {
 tn_status tn_bind_shapes(tn_run *r, const tn_tensor *in);
 /* Symbols that are values of scalar inputs: do they still have the bound values? */
 bool tn_bind_same_values(const tn_run *r, const tn_tensor *in);
+/* Takes the arena's addresses anew. */
+void tn_bind_addresses(tn_run *r);
+/* Like tn_run_create, on a workspace that outlives it; NULL: its own. */
+tn_status tn_run_create_on(const tn_program *p, const tn_run_options *o, tn_workspace *work, tn_run **out);
 /* exec.c */
 tn_status tn_exec_steps(tn_run *r);
 /* lib.c: parameters are counted at load, so calls need not look. */

@@ -54,6 +54,8 @@ tn_status tn_session_create(tn_model *m, const tn_session_options *o, tn_session
 void tn_session_destroy(tn_session *s) {
   if (!s) return;
   for (uint32_t i = 0; s->run && i < s->m->m->n_plan; i++) tn_run_destroy(s->run[i]);
+  tn_room_deinit(&s->work.arena);
+  tn_room_deinit(&s->work.scratch);
   tn_vpool_release(s->values);
   tn_arena_deinit(&s->arena);
   tn_model_release(s->m);
@@ -63,7 +65,7 @@ void tn_session_destroy(tn_session *s) {
 tn_status tn_session_plan(tn_session *s, uint32_t plan, tn_run **out) {
   *out = s->run[plan];
   if (*out) return TN_OK;
-  tn_status st = tn_run_create(s->m->prog[plan], &s->opt, out);
+  tn_status st = tn_run_create_on(s->m->prog[plan], &s->opt, &s->work, out);
   if (st != TN_OK) return tn_fail(&s->diag, st, "state for running plan '%s'", s->m->m->plan[plan]->name);
   s->run[plan] = *out;
   return TN_OK;
@@ -334,12 +336,12 @@ const char *tn_session_error(const tn_session *s) { return s->diag.text; }
 
 void tn_session_get_stats(const tn_session *s, tn_session_stats *out) {
   *out = s->stats;
+  out->arena_bytes = s->work.arena.cap;
   for (uint32_t i = 0; i < s->m->m->n_plan; i++) {
     tn_run_stats r;
     if (!s->run[i]) continue;
     tn_run_get_stats(s->run[i], &r);
     out->binds += r.binds;
-    out->arena_bytes += r.arena_bytes;
     for (uint32_t k = 0; k < s->run[i]->n_pack; k++) out->packed_bytes += s->run[i]->pack[k].room.cap;
   }
 }

@@ -408,6 +408,38 @@ static void test_lists(void **state) {
   tn_model_release(m);
 }
 
+/* Plans of a session share one arena: what one computes there is gone when the next runs, and an arena that grows under another's feet is
+ * noticed. Both plans go through the arena: 4x by doubling twice. */
+#define PLAN_FOUR(name) \
+  "plan \"" name "\" {\n  sym s0, range 0..max, input 0 dim 0\n  in 0 f32[s0], strides [1]\n  buf 0 input 0\n  buf 1 output 0\n  buf 2 arena, bytes 4*s0, steps 0..1\n" \
+  "  view 0 buf 0, f32[s0], strides [1]\n  view 1 buf 1, f32[s0], strides [1]\n  view 2 buf 2, f32[s0], strides [1]\n" \
+  "  kernel 0 \"k_scale\", params 2, sizes 1, object 1, hash 0000000000000000\n  step 0 launch 0 (0, 2), sizes [s0], blocks s0, grain 64\n" \
+  "  step 1 launch 0 (2, 1), sizes [s0], blocks s0, grain 64\n  out 0 view 1\n}\n"
+static void test_shared_arena(void **state) {
+  (void)state;
+  tn_model *m = model_of("module \"two\" {\n  in 0 tensor f32 any, \"x\"\n  in 1 tensor f32 any, \"y\"\n  out 0 tensor f32 any, \"a\"\n  out 1 tensor f32 any, \"b\"\n"
+                         "  func 0 \"main\" (1, 2) -> (3, 4), slots 4 {\n    call 0 (1) -> (3)\n    call 1 (2) -> (4)\n  }\n}\n" PLAN_FOUR("a") PLAN_FOUR("b"));
+  tn_session *s = session_of(m, 2);
+  static float x[100000];
+  for (int i = 0; i < 100000; i++) x[i] = (float)i;
+  static const int64_t sizes[][2] = {{8, 8}, {8, 3000}, {8, 3000}, {8, 90000}, {100000, 5}, {8, 90000}};
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+    tn_value *in[2] = {f32s(x, sizes[k][0]), f32s(x, sizes[k][1])}, *out[2];
+    run_ok(s, in, out);
+    for (int j = 0; j < 2; j++) {
+      assert_int_equal(tn_value_n(out[j]), sizes[k][j]);
+      for (int64_t i = 0; i < sizes[k][j]; i++) assert_true(((const float *)tn_value_tensor(out[j])->data)[i] == 4 * x[i]);
+      tn_value_release(out[j]);
+      tn_value_release(in[j]);
+    }
+  }
+  tn_session_stats st;
+  tn_session_get_stats(s, &st);
+  assert_true(st.arena_bytes >= 400000 && st.arena_bytes < 600000);
+  tn_session_destroy(s);
+  tn_model_release(m);
+}
+
 /* ---- wear ---- */
 
 static tn_status try_all(tn_module *m) {
@@ -501,6 +533,6 @@ static void test_soak(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_single), cmocka_unit_test(test_outputs), cmocka_unit_test(test_strides), cmocka_unit_test(test_errors),
                                      cmocka_unit_test(test_branch), cmocka_unit_test(test_loop),    cmocka_unit_test(test_nested),  cmocka_unit_test(test_ragged),
-                                     cmocka_unit_test(test_lists),  cmocka_unit_test(test_nomem),   cmocka_unit_test(test_soak)};
+                                     cmocka_unit_test(test_lists),  cmocka_unit_test(test_shared_arena),  cmocka_unit_test(test_nomem),   cmocka_unit_test(test_soak)};
   return cmocka_run_group_tests(tests, load_object, free_object);
 }
