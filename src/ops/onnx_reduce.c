@@ -227,7 +227,7 @@ tn_status tn_ox_hardmax(tn_ox *c) {
     x = tn_b_reshape(&c->b, x, flat, axis + 1);
   }
   if (tn_b_dim(&c->b, x, axis) == 0) return tn_ox_ret(c, 0, c->in[0]);
-  tn_ref at = tn_b_reduce1(&c->b, TN_C_ARGMAX, x, axis, true);
+  tn_ref at = tn_b_reduce1(&c->b, TN_C_ARGMAX, tn_b_up(&c->b, x), axis, true);
   tn_ref k = tn_b_along(&c->b, tn_b_iota(&c->b, tn_b_dim(&c->b, x, axis), TN_I64), axis, mx_rank(c, x));
   tn_ref y = mx_cast(c, mx_2(c, TN_OP_EQ, k, at), t);
   return tn_ox_ret(c, 0, n > 1 ? tn_b_reshape(&c->b, y, shape, rank) : y);
@@ -264,7 +264,7 @@ tn_status tn_ox_lp_normalization(tn_ox *c) {         /* a row of zeros stays zer
 
 /* ---- ArgMax, ArgMin: the first winner, or the last one by looking from the other end ---- */
 static tn_status arg(tn_ox *c, tn_combiner k) {
-  tn_ref x = tn_ox_in(c, 0);
+  tn_ref x = tn_b_up(&c->b, tn_ox_in(c, 0));
   bool keep = tn_ox_int(c, "keepdims", 1) != 0, last = tn_ox_int(c, "select_last_index", 0) != 0;
   if (!mx_ok(c)) return c->b.st;
   int axis = tn_ox_axis(c, "axis", 0, mx_rank(c, x));
