@@ -162,14 +162,34 @@ static bool run_time_axes(tn_ox *c) {
   int64_t v[TN_MAX_RANK];
   return c->opset >= 13 && tn_ox_has(c, 1) && !tn_ox_attr_get(c, "axes") && tn_ox_consts(c, tn_ox_in(c, 1), v, TN_MAX_RANK) < 0;
 }
-static bool is_input_size(const tn_ox *c, tn_dim d) {
-  const tn_graph *g = c->b.g;
-  for (uint32_t i = 0; i < g->n_inputs; i++) {
-    const tn_type *t = tn_typeof(g, g->input[i]);
-    for (int k = 0; t->dtype != TN_OBJ && k < t->rank; k++)
-      if (t->dim[k] == d) return true;
+/* Nobody knows whether the size d[at] is 1. Both results are functions, and a branch chooses: the rank is the run's. */
+typedef struct squeeze_ctx { tn_ox *c; tn_dim dim[TN_MAX_RANK]; int n; } squeeze_ctx;
+static tn_status squeeze_fill(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t n_in) {
+  squeeze_ctx *q = ctx;
+  tn_decomp_ctx b = {.d = q->c->b.d, .g = env->g};
+  (void)n_in;
+  tn_ref y = tn_b_reshape(&b, in[0], q->dim, q->n);
+  if (b.st == TN_OK && tn_graph_add_output(env->g, y) != TN_OK) b.st = tn_fail(b.d, TN_E_NOMEM, "outputs of a branch");
+  return b.st;
+}
+static tn_status squeeze_either(tn_ox *c, tn_ref x, const tn_dim *d, int n, const bool *drop, int at) {
+  tn_decomp_ctx *b = &c->b;
+  tn_type type = *tn_typeof(b->g, x);
+  tn_ox_obj o = tn_ox_obj_of(c->e, x);
+  uint32_t func[2], n_cap;
+  tn_ox_env *env;
+  tn_ref *cap, in[2] = {tn_b_2(b, TN_OP_EQ, tn_b_dimval(b, d[at], TN_I64), tn_b_int(b, 1, TN_I64)), x};
+  for (int k = 0; k < 2 && b->st == TN_OK; k++) {
+    squeeze_ctx q = {.c = c};
+    for (int i = 0; i < n; i++)
+      if (!drop[i] && !(k == 0 && i == at)) q.dim[q.n++] = d[i];
+    tn_status s = c->e->enclose(c->e, b->d, k ? "kept" : "squeezed", squeeze_fill, &q, &type, &o, 1, &func[k], &env, &cap, &n_cap);
+    if (s != TN_OK) return b->st = s;
   }
-  return false;
+  tn_attr a[2] = {tn_mk_int("then", func[0]), tn_mk_int("else", func[1])};
+  tn_ref y = tn_ox_dyn(c, "if", in, 2, a, 2, NULL, 1);
+  tn_ox_describe(c, y, (tn_ox_obj){.kind = TN_OX_K_TENSOR, .elem = o.elem, .rank = -1});
+  return tn_ox_ret(c, 0, y);
 }
 tn_status tn_ox_squeeze(tn_ox *c) {
   tn_dim d[TN_MAX_RANK], out[TN_MAX_RANK];
@@ -185,18 +205,17 @@ tn_status tn_ox_squeeze(tn_ox *c) {
     return tn_ox_keep(c, 0, m >= 0 ? tn_b_reshape(&c->b, x, out, m) : x, x);
   }
   k = tn_ox_axes(c, "axes", 13, 1, n, axes);
-  for (int i = 0; k < 0 && i < n; i++) {
-    int64_t lo, hi;
-    tn_dim_bounds(c->b.g->dims, d[i], &lo, &hi);
-    drop[i] = d[i] == 1;
-    if (d[i] == 1 || lo > 1 || hi < 1) continue;
-    /* A rank can't wait for the run, so one of the two is taken for granted, and a run where it is otherwise is refused: a size that an input leaves
-     * open, as a rule a batch that exporters tried out with 1, is 1; a computed one is not, |d - 1| >= 1. */
-    tn_dims *t = c->b.g->dims;
-    tn_dim off = tn_dim_sub(t, d[i], 1);
-    drop[i] = is_input_size(c, d[i]);
-    if (drop[i]) tn_ox_same_size(c, d[i], 1, "a dim that may be 1 is dropped, so it must be 1");
-    else tn_ox_same_size(c, tn_dim_min(t, tn_dim_max(t, off, tn_dim_sub(t, 0, off)), 1), 1, "a dim that is not dropped must not be 1");
+  if (k < 0 && c->b.st == TN_OK) {
+    int open = -1;
+    for (int i = 0; i < n; i++) {
+      int64_t lo, hi;
+      tn_dim_bounds(c->b.g->dims, d[i], &lo, &hi);
+      drop[i] = d[i] == 1;
+      if (d[i] == 1 || lo > 1 || hi < 1) continue;
+      if (open >= 0) return tn_ox_unsup(c, "no axes are given, and nobody knows whether dims %d and %d are 1", open, i);
+      open = i;
+    }
+    if (open >= 0) return squeeze_either(c, x, d, n, drop, open);
   }
   for (int i = 0; i < k; i++) {
     drop[axes[i]] = true;

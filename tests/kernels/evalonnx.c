@@ -77,7 +77,7 @@ static tn_status one(tn_arena *a, tn_dims *dims, const char *model, const char *
   tn_onnx_options o = {.folder = folder_of(model, folder, sizeof folder)};
   *out_word = "FAIL";
   TN_TRY(tn_file_read(&d, model, 1u << 31, &p, &n));
-  tn_status s = tn_onnx_import(&d, a, dims, p, n, &o, &u);
+  tn_status s = tn_onnx_import(&d, a, dims, p, n, &o, &u); /* no external data in tests of this tool: nothing to keep */
   tn_free(p);
   TN_TRY(s);
   bool dynamic = false;
@@ -93,6 +93,19 @@ static tn_status one(tn_arena *a, tn_dims *dims, const char *model, const char *
     TN_TRY(tn_graph_verify(&d, g));
     TN_TRY(tn_ops_verify(&d, g));
     for (uint32_t i = 1; i < g->n_nodes; i++) dynamic |= g->node[i].op == TN_OP_DYN;
+  }
+  for (uint32_t i = 0; verbose && i < tn_dims_n_assumed(dims); i++) {
+    tn_dim x, y;
+    const char *where;
+    uint32_t owner;
+    tn_str t;
+    tn_dims_get_assumed(dims, i, &x, &y, &where, &owner);
+    tn_str_init(&t);
+    tn_dim_print(dims, x, &t);
+    tn_str_add(&t, " == ");
+    tn_dim_print(dims, y, &t);
+    printf("assumed in function %u: %s, at %s\n", owner, t.s ? t.s : "?", where);
+    tn_str_deinit(&t);
   }
   tn_graph *g = u->func[0];
   for (uint32_t i = 0; i < g->n_inputs; i++) dynamic |= tn_typeof(g, g->input[i])->dtype == TN_OBJ;

@@ -1,6 +1,6 @@
-/* fork: an If whose branches give values of different ranks, and nodes behind it that need to know the rank.
+/* fork: an If whose branches give values of different ranks, or a Squeeze without axes of a size that may be 1, and nodes behind it that need to know the rank.
  *
- * Exporters write "squeeze this dim if it is 1" so. A graph's types have one rank, so the nodes behind such an If are imported once for each branch: the rest
+ * Exporters write "squeeze this dim if it is 1" in both ways. A graph's types have one rank, so the nodes behind such an If are imported once for each branch: the rest
  * of the graph becomes part of the branches, and what the If gives are the outputs of the whole. That is done on the level of the file: a graph is put
  * together out of the branch's nodes, names for its results, and the rest, and the row of If does as ever.
  * Where the rest can't be imported for one of the branches (it would be an error when run, too), the other one is taken, and that the condition says so is
@@ -34,12 +34,7 @@ static pb_graph *joined(scope *s, size_t i, const pb_graph *b) {
   pb_value **out = TN_NEW(im->a, pb_value *, s->n_out + 1), *v = TN_NEW(im->a, pb_value, s->n_out + 1), **info = TN_NEW(im->a, pb_value *, b->n_value_info + s->n_info + 1);
   pb_node **node = TN_NEW(im->a, pb_node *, b->n_node + n->n_output + rest + 1);
   if (!g || !out || !v || !info || !node || b->n_output != n->n_output) return NULL;
-  tn_onnx__graph__init(g);
-  g->name = b->name;
-  g->n_initializer = b->n_initializer;
-  g->initializer = b->initializer;
-  g->n_sparse_initializer = b->n_sparse_initializer;
-  g->sparse_initializer = b->sparse_initializer;
+  *g = *b;
   for (size_t j = 0; j < b->n_node; j++) node[k++] = b->node[j];
   for (size_t j = 0; j < n->n_output; j++) {
     if (!*n->output[j] || !b->output[j]->name) continue;
@@ -49,6 +44,7 @@ static pb_graph *joined(scope *s, size_t i, const pb_graph *b) {
   for (size_t j = 0; j < rest; j++) node[k++] = s->node[i + 1 + j];
   g->n_node = k;
   g->node = node;
+  g->n_value_info = 0;
   for (size_t j = 0; j < b->n_value_info; j++) info[g->n_value_info++] = b->value_info[j];
   for (size_t j = 0; j < s->n_info; j++) info[g->n_value_info++] = s->info[j];
   g->value_info = info;
@@ -60,6 +56,54 @@ static pb_graph *joined(scope *s, size_t i, const pb_graph *b) {
   g->n_output = s->n_out;
   g->output = out;
   return g;
+}
+/* A Squeeze of x with the axes it has when the one size that nobody knows is 1, or is not: a graph of this node. */
+static pb_graph *squeeze_of(scope *s, const pb_node *n, tn_ref x, bool one) {
+  importer *im = s->fn->im;
+  const tn_type *t = tn_typeof(s->fn->env.g, x);
+  struct { pb_graph g; pb_node node, *nodes[1]; pb_value v, *vs[1]; pb_tensor t, *ts[1]; pb_attr a, *as[1]; char *in[2], *out[1]; int64_t axis[TN_MAX_RANK], count[1]; } *q = tn_arena_alloc(im->a, sizeof *q);
+  size_t m = 0;
+  if (!q || t->dtype == TN_OBJ) return NULL;
+  for (int i = 0; i < t->rank; i++) {
+    int64_t lo, hi;
+    tn_dim_bounds(im->dims, t->dim[i], &lo, &hi);
+    if (t->dim[i] == 1 || (one && lo <= 1 && hi >= 1)) q->axis[m++] = i;
+  }
+  tn_onnx__graph__init(&q->g);
+  tn_onnx__node__init(&q->node);
+  tn_onnx__value_info__init(&q->v);
+  tn_onnx__tensor__init(&q->t);
+  tn_onnx__attribute__init(&q->a);
+  q->in[0] = n->input[0];
+  q->in[1] = q->t.name = tn_arena_printf(im->a, "%s (axes)", n->output[0]);
+  q->out[0] = q->v.name = tn_arena_printf(im->a, "%s (squeezed)", n->output[0]);
+  if (!q->in[1] || !q->out[0]) return NULL;
+  q->count[0] = (int64_t)m;
+  q->node.op_type = (char *)(uintptr_t)(m ? "Squeeze" : "Identity");
+  q->node.n_input = 1;
+  q->node.input = q->in;
+  q->node.n_output = 1;
+  q->node.output = q->out;
+  if (m && tn_onnx_opset(s, "") < 13) {
+    q->a = (pb_attr){.base = q->a.base, .name = (char *)(uintptr_t)"axes", .has_type = 1, .type = 7, .n_ints = m, .ints = q->axis};
+    q->as[0] = &q->a;
+    q->node.n_attribute = 1;
+    q->node.attribute = q->as;
+  } else if (m) {
+    q->t = (pb_tensor){.base = q->t.base, .name = q->t.name, .n_dims = 1, .dims = q->count, .has_data_type = 1, .data_type = 7, .n_int64_data = m, .int64_data = q->axis};
+    q->ts[0] = &q->t;
+    q->g.n_initializer = 1;
+    q->g.initializer = q->ts;
+    q->node.n_input = 2;
+  }
+  q->nodes[0] = &q->node;
+  q->vs[0] = &q->v;
+  q->g.name = (char *)(uintptr_t)(one ? "squeezed" : "kept");
+  q->g.n_node = 1;
+  q->g.node = q->nodes;
+  q->g.n_output = 1;
+  q->g.output = q->vs;
+  return &q->g;
 }
 static const pb_graph *branch_of(const pb_node *n, const char *name) {
   for (size_t k = 0; k < n->n_attribute; k++)
@@ -104,34 +148,53 @@ static tn_status only(scope *s, tn_ref cond, const pb_graph *g, bool then, tn_re
 }
 static bool worth_a_try(tn_status s) { return s == TN_E_UNSUPPORTED || s == TN_E_ARG || s == TN_E_VERIFY; }
 
-/* The If at node i of scope s, when it is one that may be forked. */
-static bool is_open_if(scope *s, size_t i) {
+/* Node i of scope s, when it is one that may be forked: *cond is what decides. */
+static bool is_open(scope *s, size_t i, tn_ref *cond) {
   const pb_node *n = s->node[i];
-  if (!n->op_type || strcmp(n->op_type, "If") || (n->domain && *n->domain && strcmp(n->domain, "ai.onnx"))) return false;
+  const tn_graph *g = s->fn->env.g;
+  if (!n->op_type || (strcmp(n->op_type, "If") && strcmp(n->op_type, "Squeeze")) || (n->domain && *n->domain && strcmp(n->domain, "ai.onnx"))) return false;
   for (size_t k = 0; k < n->n_output; k++) {
     uint32_t id;
     if (!*n->output[k] || !tn_map_get_str(&s->names, n->output[k], &id) || !id) continue;
     tn_ox_obj o = tn_ox_obj_of(&s->fn->env, (tn_ref){id});
-    if (tn_typeof(s->fn->env.g, (tn_ref){id})->dtype == TN_OBJ && o.kind == TN_OX_K_TENSOR && o.elem != 8) return true;
+    const tn_node *made = &g->node[g->value[id].node];
+    if (g->value[id].type.dtype != TN_OBJ || o.kind != TN_OX_K_TENSOR || o.elem == 8 || made->op != TN_OP_DYN || !made->target || strcmp(made->target, "if")) continue;
+    *cond = made->in[0];
+    return true;
   }
   return false;
+}
+static bool branches(scope *s, const pb_node *n, const pb_graph *out[2]) {
+  bool found = false;
+  tn_ref x;
+  out[0] = branch_of(n, "then_branch");
+  out[1] = branch_of(n, "else_branch");
+  if (!strcmp(n->op_type, "Squeeze")) {
+    if (n->n_input < 1 || tn_onnx_lookup(s, n->input[0], &x, &found) != TN_OK || !found || !x.id) return false;
+    for (int k = 0; k < 2; k++) out[k] = squeeze_of(s, n, x, k == 0);
+  }
+  return out[0] && out[1];
 }
 tn_status tn_onnx_fork(scope *s, size_t failed, tn_status why) {
   func *f = s->fn;
   importer *im = f->im;
+  const pb_graph *b[2];
+  tn_ref cond;
   size_t i = 0;
-  if (!worth_a_try(why) || im->forks >= MAX_FORKS || s->n_out == 0) return why;
-  while (i < failed && !is_open_if(s, i)) i++;
+  if (!worth_a_try(why) || im->forks >= MAX_FORKS || s->n_out == 0 || !im->d) return why;
+  while (i < failed && !is_open(s, i, &cond)) i++;
   if (i == failed) return why;
-  const pb_graph *b[2] = {branch_of(s->node[i], "then_branch"), branch_of(s->node[i], "else_branch")};
   tn_diag *first = TN_NEW(im->a, tn_diag, 1);
-  tn_ref cond, *out = TN_NEW(im->a, tn_ref, s->n_out + 1);
-  bool found;
-  if (!first || !out || !b[0] || !b[1] || !im->d) return why;
+  tn_ref *out = TN_NEW(im->a, tn_ref, s->n_out + 1);
+  if (!first || !out) return why;
   *first = *im->d;
-  TN_TRY(tn_onnx_lookup(s, s->node[i]->input[0], &cond, &found));
-  pb_graph *g[2] = {joined(s, i, b[0]), joined(s, i, b[1])};
-  if (!found || !cond.id || !g[0] || !g[1]) return why;
+  pb_graph *g[2] = {NULL, NULL};
+  if (branches(s, s->node[i], b))
+    for (int k = 0; k < 2; k++) g[k] = joined(s, i, b[k]);
+  if (!g[0] || !g[1]) {
+    *im->d = *first;
+    return why;
+  }
   state before = save(f);
   tn_status st = why;
   im->forks++;

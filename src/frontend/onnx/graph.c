@@ -61,7 +61,7 @@ static tn_status no_such_name(scope *s, const pb_node *n, const char *name) {
 }
 
 /* ---- nodes ---- */
-static int opset_of(const scope *s, const char *domain) {
+int tn_onnx_opset(const scope *s, const char *domain) {
   for (size_t i = 0; i < s->n_opset; i++) {
     const char *have = s->opset[i]->domain ? s->opset[i]->domain : "";
     if (!strcmp(have, "ai.onnx")) have = "";
@@ -86,7 +86,7 @@ static tn_status apply(scope *s, const pb_node *n, const char *domain, const tn_
   if (!wanted) return tn_fail(f->im->d, TN_E_NOMEM, "results");
   for (size_t k = 0; k < n->n_output; k++) wanted[k] = *n->output[k] != 0;
   tn_ox c = {.b = {.d = f->im->d, .g = f->env.g, .prov = f->prov, .out = out, .n_out = (uint32_t)n->n_output}, .e = &f->env, .op = n->op_type, .domain = domain,
-             .opset = opset_of(s, domain), .name = n->name ? n->name : "", .in = in, .n_in = (uint32_t)n->n_input, .out = out, .n_out = (uint32_t)n->n_output,
+             .opset = tn_onnx_opset(s, domain), .name = n->name ? n->name : "", .in = in, .n_in = (uint32_t)n->n_input, .out = out, .n_out = (uint32_t)n->n_output,
              .wanted = wanted, .attr = attr, .n_attr = n_attr};
   return tn_onnx_apply(&c);
 }

@@ -80,6 +80,7 @@ tn_status tn_onnx_attrs(importer *im, const scope *s, const pb_node *n, tn_ox_at
 /* graph.c */
 tn_status tn_onnx_scope_init(scope *s, scope *up, func *fn, const char *where);
 void tn_onnx_scope_deinit(scope *s);
+int tn_onnx_opset(const scope *s, const char *domain);
 tn_status tn_onnx_bind(scope *s, const char *name, tn_ref r);
 tn_status tn_onnx_nodes(scope *s, pb_node *const *node, size_t n);
 tn_status tn_onnx_graph_body(scope *s, const pb_graph *g);               /* initializers (bound already at top), then nodes; the formal inputs are bound */

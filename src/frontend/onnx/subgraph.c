@@ -156,7 +156,10 @@ tn_status tn_onnx_enclose(tn_ox_env *e, tn_diag *d, const char *name, tn_status 
   f->cur = &s;
   tn_status st = TN_OK;
   for (uint32_t k = 0; k < n_in && st == TN_OK; k++) st = add_input(f, NULL, &in_type[k], &in_obj[k], &in[k]);
+  uint32_t owner = im->owner;
+  tn_dims_collect(im->dims, im->where, im->owner = f->env.g->func);          /* what is taken for granted in the body belongs to it */
   if (st == TN_OK) st = fill(ctx, &f->env, in, n_in);
+  tn_dims_collect(im->dims, im->where, im->owner = owner);
   tn_onnx_scope_deinit(&s);
   tn_map_deinit(&f->copied);
   tn_map_init(&f->copied);
