@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* ---- kernels ---- */
 
@@ -208,10 +209,14 @@ int cli_bench(int argc, char **argv) {
   if (r == CLI_OK) {
     double sum = 0;
     for (size_t i = 0; i < b.n; i++) sum += b.ms[i];
-    if (json) printf("{\"load_ms\": %.3f, \"first_ms\": %.4f, \"runs\": %zu, \"mean_ms\": %.5f, \"p50_ms\": %.5f, \"p90_ms\": %.5f, \"p99_ms\": %.5f, \"best_ms\": %.5f", m.ms, first, b.n, sum / (double)b.n,
-                     quantile(&b, .5), quantile(&b, .9), quantile(&b, .99), b.ms[0]);
-    else printf("load %.1f ms, first run %.3f ms, then %zu runs: p50 %.4f ms, p90 %.4f, p99 %.4f, best %.4f, mean %.4f\n", m.ms, first, b.n, quantile(&b, .5), quantile(&b, .9), quantile(&b, .99), b.ms[0],
-                sum / (double)b.n);
+    tn_session_stats st;
+    struct rusage use;
+    tn_session_get_stats(b.s, &st);
+    getrusage(RUSAGE_SELF, &use);
+    if (json) printf("{\"load_ms\": %.3f, \"first_ms\": %.4f, \"runs\": %zu, \"mean_ms\": %.5f, \"p50_ms\": %.5f, \"p90_ms\": %.5f, \"p99_ms\": %.5f, \"best_ms\": %.5f, \"arena_bytes\": %llu, \"packed_bytes\": %llu, \"process_peak_bytes\": %lld", m.ms, first, b.n, sum / (double)b.n,
+                     quantile(&b, .5), quantile(&b, .9), quantile(&b, .99), b.ms[0], (unsigned long long)st.arena_bytes, (unsigned long long)st.packed_bytes, (long long)use.ru_maxrss * 1024);
+    else printf("load %.1f ms, first run %.3f ms, then %zu runs: p50 %.4f ms, p90 %.4f, p99 %.4f, best %.4f, mean %.4f\nmemory: arena %.1f KiB, packed while running %.1f KiB, peak of the process %.1f MiB%s\n", m.ms, first, b.n, quantile(&b, .5), quantile(&b, .9),
+                quantile(&b, .99), b.ms[0], sum / (double)b.n, (double)st.arena_bytes / 1024, (double)st.packed_bytes / 1024, (double)use.ru_maxrss / 1024, m.c ? " with the compiler" : "");
   }
   if (r == CLI_OK && kernels) { /* another session: it looks at the log channels when it is made */
     tn_session *plain = b.s;

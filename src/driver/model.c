@@ -125,7 +125,8 @@ void tn_compiled_free_sets(tn_compiled *c) {
 
 /* ---- front ends ---- */
 
-static tn_status from_onnx(tn_compiled *c, const void *bytes, size_t n, const char *folder, const tn_compile_options *o) {
+/* own: NULL, or bytes that are freed as soon as they are read: weights are not kept twice while kernels are made. */
+static tn_status from_onnx(tn_compiled *c, const void *bytes, size_t n, char **own, const char *folder, const tn_compile_options *o) {
   uint64_t t0 = tn_now_ns();
   TN_TRY(tn_compiled_setup(c, o));
   tn_onnx_shape *shape = TN_NEW(&c->keep, tn_onnx_shape, o->n_shape + 1);
@@ -135,6 +136,10 @@ static tn_status from_onnx(tn_compiled *c, const void *bytes, size_t n, const ch
   tn_unit *u;
   if (o->progress) o->progress(o->progress_user, "reading", 0, 1);
   tn_status s = tn_onnx_import(&c->diag, &c->keep, c->dims, bytes, n, &io, &u);
+  if (own) {
+    tn_free(*own);
+    *own = NULL;
+  }
   if (s == TN_OK) {
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < u->n_func; i++) nodes += u->func[i]->n_nodes - 1;
@@ -149,7 +154,7 @@ tn_status tn_compile_onnx(const void *bytes, size_t n, const char *folder, const
   tn_compile_options def;
   tn_compile_options_init(&def);
   TN_TRY(tn_compiled_create(out));
-  return tn_compiled_end(*out, from_onnx(*out, bytes, n, folder, o ? o : &def));
+  return tn_compiled_end(*out, from_onnx(*out, bytes, n, NULL, folder, o ? o : &def));
 }
 
 enum { MAX_MODEL = INT32_MAX }; /* protobuf's own limit; weights beyond it are external data */
@@ -164,7 +169,7 @@ tn_status tn_compile_onnx_file(const char *path, const tn_compile_options *o, tn
   const char *slash = strrchr(path, '/');
   const char *folder = !slash ? "." : slash == path ? "/" : tn_arena_strndup(&c->keep, path, (size_t)(slash - path));
   tn_status s = folder ? tn_file_read(&c->diag, path, MAX_MODEL, &bytes, &n) : tn_fail(&c->diag, TN_E_NOMEM, "path");
-  if (s == TN_OK) s = from_onnx(c, bytes, n, folder, o ? o : &def);
+  if (s == TN_OK) s = from_onnx(c, bytes, n, &bytes, folder, o ? o : &def);
   tn_free(bytes);
   return tn_compiled_end(c, s);
 }

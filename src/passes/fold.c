@@ -6,6 +6,9 @@
  * it is unless it is small: computing it in a kernel is cheaper than loading it. A big fill or iota is never written out except as a
  * temporary for a small result, and all that one run evaluates is bounded, so folding never makes a compile slow or a package big.
  *
+ * Weights are beyond these sizes. What puts them in another order (gates of a recurrent layer) or converts them is evaluated all the same when the result
+ * takes no more bytes than what it is made of: the package grows by nothing, and no run has to do it.
+ *
  * A node that fails to evaluate (an index out of range) stays: it must fail at run time. */
 #include "passes/passes_int.h"
 #include <string.h>
@@ -17,7 +20,7 @@ typedef struct folder {
   uint32_t n_values;
   tn_tensor *val;              /* [n_values] evaluated values; shape NULL = not known */
   uint8_t *cost;               /* [n_values] of those: nodes over fills and iotas */
-  int64_t done;
+  int64_t done, big;           /* elements evaluated; bytes of big constants made */
   uint32_t changes;
 } folder;
 
@@ -176,6 +179,67 @@ static tn_status evaluate(folder *f, uint32_t id, tn_ref *out) {
   return add_result(f, &t, &res, numel, f->cost[n->out], out);
 }
 
+/* ---- big constants: what only moves or converts weights is done now, when it takes no more bytes than they do ---- */
+
+enum { BIG_DEPTH = 8 };
+#define BIG_TOTAL ((int64_t)1 << 30) /* bytes that one run makes */
+
+/* A CONST, or views of one that lose or turn elements but make none. */
+static bool of_const(const tn_graph *g, tn_ref r) {
+  for (int depth = 0; depth < BIG_DEPTH; depth++) {
+    const tn_node *n = &g->node[g->value[r.id].node];
+    if (n->op == TN_OP_CONST) return n->data && n->data->p;
+    if (n->op != TN_OP_PERMUTE && n->op != TN_OP_RESHAPE && n->op != TN_OP_SLICE) return false;
+    r = n->in[0];
+  }
+  return false;
+}
+
+static tn_status big_value(folder *f, tn_ref r, const int64_t *sym, tn_tensor *out) {
+  const tn_node *n = tn_def(f->g, r);
+  const tn_type *t = tn_typeof(f->g, r);
+  int64_t numel;
+  tn_tensor in;
+  if (n->op == TN_OP_CONST) {
+    int64_t *shape = TN_NEW(f->p->scratch, int64_t, t->rank + 1u);
+    if (!shape) return tn_fail(f->p->d, TN_E_NOMEM, "folding");
+    for (uint32_t i = 0; i < t->rank; i++) shape[i] = t->dim[i];
+    *out = (tn_tensor){.data = (void *)(uintptr_t)n->data->p, .shape = shape, .rank = t->rank, .dtype = t->dtype};
+    return TN_OK;
+  }
+  TN_TRY(big_value(f, n->in[0], sym, &in)); /* of_const: not deep */
+  if (!tn_px_static(t, &numel) || !make_tensor(f, t, numel, out)) return tn_fail(f->p->d, TN_E_NOMEM, "folding");
+  return tn_ops_eval_node(f->p->d, f->g, n, sym, &in, out);
+}
+
+static tn_status fold_big(folder *f, uint32_t id, tn_ref *out) {
+  tn_graph *g = f->g;
+  const tn_node *n = &g->node[id];
+  const tn_type t = *tn_typeof(g, tn_out(n, 0));
+  int64_t numel, part, from = 0, bytes;
+  if (n->n_in == 0 || (n->op != TN_OP_CONCAT && n->op != TN_OP_FLIP && n->op != TN_OP_CAST && !tn_op_is_scalar(n->op)) || !tn_px_static(&t, &numel) || numel <= MAX_RESULT) return TN_OK;
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    const tn_type *x = tn_typeof(g, n->in[k]);
+    if (!of_const(g, n->in[k]) || !tn_px_static(x, &part)) return TN_OK;
+    from += part * (int64_t)tn_dtype_size((tn_dtype)x->dtype);
+  }
+  bytes = numel * (int64_t)tn_dtype_size((tn_dtype)t.dtype);
+  if (bytes > from || bytes > BIG_TOTAL - f->big) return TN_OK;
+  f->big += bytes;
+  tn_mark m = tn_arena_mark(f->p->scratch);
+  tn_tensor *in = TN_NEW(f->p->scratch, tn_tensor, n->n_in), res;
+  int64_t *sym = TN_NEW(f->p->scratch, int64_t, tn_dims_n_syms(g->dims) + 1);
+  if (!in || !sym || !make_tensor(f, &t, numel, &res)) return tn_fail(f->p->d, TN_E_NOMEM, "folding %s", tn_op_name(n->op));
+  tn_status s = TN_OK;
+  for (uint32_t k = 0; s == TN_OK && k < n->n_in; k++) s = big_value(f, n->in[k], sym, &in[k]);
+  if (s == TN_OK) s = tn_ops_eval_node(f->p->d, g, n, sym, in, &res);
+  if (s == TN_OK && tn_graph_add_const(g, t, res.data, (size_t)bytes, f->b.prov, out) != TN_OK) s = tn_fail(f->p->d, TN_E_NOMEM, "constant of %lld bytes", (long long)bytes);
+  tn_arena_rewind(f->p->scratch, m);
+  if (s == TN_OK || s == TN_E_NOMEM) return s;
+  tn_diag_clear(f->p->d); /* it fails at run time, as it must */
+  return TN_OK;
+}
+
 tn_status tn_fold_run(tn_pass_ctx *p, tn_graph *g, uint32_t *out_changes) {
   folder f = {.p = p, .g = g, .b = {.d = p->d, .g = g}};
   TN_TRY(tn_graph_compact(p->d, g));
@@ -190,6 +254,7 @@ tn_status tn_fold_run(tn_pass_ctx *p, tn_graph *g, uint32_t *out_changes) {
     f.b.prov = g->node[id].prov;
     TN_TRY_WHILE(p->d, fold_fill(&f, id, &with), "folding node %u (%s)", id, tn_op_name(g->node[id].op));
     if (!with.id) TN_TRY_WHILE(p->d, evaluate(&f, id, &with), "folding node %u (%s)", id, tn_op_name(g->node[id].op));
+    if (!with.id) TN_TRY_WHILE(p->d, fold_big(&f, id, &with), "folding node %u (%s)", id, tn_op_name(g->node[id].op));
     if (!with.id) continue;
     tn_graph_replace(g, tn_out(&g->node[id], 0), with);
     f.changes++;

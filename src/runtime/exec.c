@@ -61,9 +61,14 @@ static inline tn_status run_step(tn_run *r, tn_rstep *s, unsigned char *scratch)
 
 /* Bytes of all operands, each once. */
 static int64_t bytes_of(const tn_run *r, const tn_rstep *s) {
-  int64_t n = 0;
-  for (uint32_t k = 0; k < s->plan->n_arg; k++) n += r->view[s->plan->arg[k]].hi - r->view[s->plan->arg[k]].lo;
-  return n;
+  int64_t sum = 0;
+  for (uint32_t k = 0; k < s->plan->n_arg; k++) {
+    const tn_pview *v = &r->p->plan->view[s->plan->arg[k]];
+    int64_t n = (int64_t)tn_dtype_size((tn_dtype)v->dtype);
+    for (int i = 0; i < v->rank; i++) n *= r->view[s->plan->arg[k]].shape[i]; /* bind checked that it fits */
+    sum += n;
+  }
+  return sum;
 }
 
 /* TENON_LOG=run: one line a step, with its time, the bytes of its operands and its arithmetic operations. */
