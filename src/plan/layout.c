@@ -3,6 +3,9 @@
  * 2020, section 5.) Neighbours in time are found through an implicit tree over the buffers sorted by first step, each
  * node knowing the latest last step below it; so cost is O(n log n + overlaps), also for symbolic plans that lay out anew
  * at each change of sizes. A buffer is alive in both its end steps: input and result of one step never share memory. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2") /* the room is built for size; this is in every change of sizes */
+#endif
 #include <inttypes.h>
 #include <stdlib.h>
 #include "plan/plan.h"

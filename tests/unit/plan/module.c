@@ -117,6 +117,7 @@ static void test_plans(void **state) {
   static const struct { const char *plan, *say; } t[] = {
       {"plan \"p\" {\n  hosts 1\n}\n", "makes host calls"},
       {"plan \"p\" {\n  in 0 f32[4], strides [1]\n  buf 0 input 0\n  view 0 buf 0, f32[4], strides [1]\n  step 0 lib copy (0) -> (0)\n}\n", "writes an input or a constant"},
+      {"plan \"p\" {\n  in 0 f32[4], strides [1]\n  buf 0 packed, bytes 16, from 0\n}\n", "keeps a packed copy of an input"},
       {"plan \"p\" {\n  out 0 view 3\n}\n", "output 0 is view 3 of 0"},
   };
   for (size_t i = 0; i < sizeof t / sizeof *t; i++) {

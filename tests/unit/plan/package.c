@@ -41,7 +41,7 @@ static const char text[] =
     "  buf 5 const, bytes 64, data "
     "xffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff\n"
     "  buf 6 const, bytes 8, data x0102030405060708\n"
-    "  buf 7 packed, bytes 64, from 0 1\n"
+    "  buf 7 arena, bytes 64, steps 2..2\n"
     "  view 0 buf 0, f32[s0, 4*s0 + 1], strides any\n"
     "  view 1 buf 1, f32[s0], strides [1]\n"
     "  view 2 buf 2, f32[max(s0, 3)], strides [1], offset 1, \"named\"\n"
@@ -50,7 +50,7 @@ static const char text[] =
     "  kernel 1 \"k_b\", params 1, sizes 0, object 100, hash 0123456789abcdef\n"
     "  step 0 launch 0 (2, 2), sizes [s0], blocks floordiv(s0 + 15, 16), grain 2, scratch 4096, prov 7, \"k_a(x)\"\n"
     "  step 1 lib sort (2) -> (2, 1), params [0, 1]\n"
-    "  step 2 launch 1 (3), blocks 1, grain 1, pack\n"
+    "  step 2 launch 1 (3), blocks 1, grain 1\n"
     "  step 3 view (1)\n"
     "  out 0 view 1\n"
     "}\n";
