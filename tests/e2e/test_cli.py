@@ -51,6 +51,26 @@ def test_model_and_package_agree(net):
             assert out["n"].dtype == np.int64 and out["n"].shape == () and out["n"] == x.size
 
 
+def test_one_package_on_two_instruction_sets(net):
+    folder, _, want = net
+    tenon("compile", folder / "net.onnx", "-o", folder / "net.tnp", "--targets", "x86-64-v3,x86-64-v4")
+    results = []
+    for isa in ("avx2", "avx512") if native_level() == "x86-64-v4" else ("avx2",):
+        tenon("run", folder / "net.tnp", "--isa", isa, "--inputs", folder / "in.npz", "--out", folder / f"{isa}.npz")
+        results.append(np.load(folder / f"{isa}.npz")["y"])
+    from_python = tenon_load(folder / "net.tnp")
+    for y in (*results, from_python):
+        np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(y, results[0], rtol=1e-6, atol=1e-6)
+
+
+def tenon_load(path):
+    import tenon as package
+
+    with np.load(path.parent / "in.npz") as z:
+        return package.load(path)(dict(z))[0]
+
+
 def native_level():
     return "x86-64-v3" if "avx512f" not in pathlib.Path("/proc/cpuinfo").read_text() else "x86-64-v4"
 

@@ -75,10 +75,11 @@ def test_every_page_is_on_the_map():
 
 
 def test_python_example_runs():
-    (code,) = fenced(ROOT / "README.md", "python")
-    r = run(sys.executable, "-c", code)
-    assert r.returncode == 0, r.stderr
-    assert "aten.gelu.default" in r.stdout
+    codes = fenced(ROOT / "README.md", "python")
+    results = [run(sys.executable, "-c", code) for code in codes]
+    for r in results:
+        assert r.returncode == 0, r.stderr
+    assert "aten.gelu.default" in results[0].stdout and "float32" in results[1].stdout
 
 
 def test_c_example_runs(tmp_path):
