@@ -321,9 +321,23 @@ class _Outputs:
             self._find_owner(memory, inner)
         at, base = self.owner.get(memory, (None, None))
         if at is None or base is inner:
-            return self._add(self.rows.tensor(inner))
+            return self._add(self.rows.tensor(inner) | (self._order(inner) if at is None else {}))
         size, stride = [self._size(v) for v in inner.shape], [self._size(v) for v in inner.stride()]
         return View(at, size, stride, self._size(inner.storage_offset() - base.storage_offset()))
+
+    def _order(self, inner: torch.Tensor) -> dict:
+        """How dims lie in memory where eager does not make a result row-major: channels last, most often. Views of row-major values find
+        their strides by themselves, and symbolic strides are not looked at."""
+        whole = next(t for t in self.rows.alive if _storage(t) == _storage(inner))
+        if whole.is_contiguous() or not all(type(s) is int for s in (*inner.shape, *inner.stride())):
+            return {}
+        order = sorted(range(inner.dim()), key=lambda k: -inner.stride(k))
+        dense = 1
+        for k in reversed(order):
+            if inner.shape[k] != 1 and inner.stride(k) != dense:
+                return {}
+            dense *= inner.shape[k]
+        return {"order": order}
 
     def _find_owner(self, memory: int, inner: torch.Tensor) -> None:
         """The operator result that made this memory becomes an output. Unless it is dense: then its results are copies."""

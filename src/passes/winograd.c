@@ -195,6 +195,31 @@ static tn_ref product(wg *s, tn_px *top, tn_ref v, tn_ref u) {
 
 /* ---- the epilogue, for one of the 16 places in a tile ---- */
 
+
+/* A result may be the tail's value with its channels moved last, copied: that is how it lies here anyway. The value; *out_last tells. */
+static tn_ref before_turn(const tn_graph *b, tn_ref r, bool *out_last) {
+  const tn_node *n = &b->node[b->value[r.id].node];
+  tn_dim perm[TN_MAX_RANK];
+  *out_last = false;
+  if (n->op != TN_OP_COPY) return r;
+  const tn_node *p = &b->node[b->value[n->in[0].id].node];
+  if (p->op != TN_OP_PERMUTE || tn_attr_dims(p, "perm", perm, TN_MAX_RANK) != 4 || perm[0] != 0 || perm[1] != 2 || perm[2] != 3) return r;
+  *out_last = true;
+  return p->in[0];
+}
+/* Is node i of the body such a copy, or the permute of one, read by nothing else? */
+static bool turns(const tn_graph *b, uint32_t i) {
+  uint32_t copies = 0, readers = 0;
+  bool last, copy = b->node[i].op == TN_OP_COPY;
+  for (uint32_t k = 1; k < b->n_nodes; k++)
+    for (uint32_t q = 0; q < b->node[k].n_in; q++)
+      if (b->node[k].in[q].id == b->node[i].out) readers++, copies += b->node[k].op == TN_OP_COPY && turns(b, k);
+  if (!copy) return b->node[i].op == TN_OP_PERMUTE && copies == 1 && readers == 1;
+  for (uint32_t k = 0; k < b->n_outputs; k++)
+    if (b->output[k].ref.id == b->node[i].out) return readers == 0 && (before_turn(b, b->output[k].ref, &last), last);
+  return false;
+}
+
 static bool is_image(const tn_type *t, tn_dim h, tn_dim w) { return t->rank == 4 && t->dim[2] == h && t->dim[3] == w; }
 
 /* Operand of the epilogue at place (i, j): what has the result's height and width is cut to every fourth row and column. */
@@ -214,7 +239,7 @@ static void epilogue(wg *s, tn_px *b, const tn_graph *body, const tn_ref *port, 
   map[body->node[s->conv].out] = conv.id;
   for (uint32_t k = 1; k < body->n_nodes && b->st == TN_OK; k++) {
     const tn_node *n = &body->node[k];
-    if (n->op == TN_OP_INPUT || k == s->conv) continue;
+    if (n->op == TN_OP_INPUT || k == s->conv || n->op == TN_OP_PERMUTE) continue; /* and so no copies of permutes: their operands are not known */
     tn_ref in[3] = {{0}};
     bool whole = n->n_in > 0;   /* every operand known: nodes before the conv have none to know */
     for (uint32_t q = 0; q < n->n_in && q < 3; q++) whole &= (in[q].id = map[n->in[q].id]) != 0;
@@ -223,6 +248,14 @@ static void epilogue(wg *s, tn_px *b, const tn_graph *body, const tn_ref *port, 
     map[n->out] = tn_px_add(b, n->op, in, n->n_in, n->attr, n->n_attr).id;
   }
   b->prov = s->prov;
+}
+
+/* x in memory of its own, by one more kernel. */
+static tn_ref copied(wg *s, tn_px *top, tn_ref x) {
+  tn_px b = body_of(s, "copied");
+  tn_ref y = tn_px_1(&b, TN_OP_COPY, body_input(&b, *tn_typeof(s->g, x))), r = fused(s, &b, &x, 1, &y, 1, "pointwise");
+  if (b.st != TN_OK) top->st = b.st;
+  return r;
 }
 
 /* m [36, P, K/T, T] -> the FUSED node's results, each [N,K,OH,OW] */
@@ -255,7 +288,8 @@ static void output_transform(wg *s, tn_px *top, tn_ref m, tn_ref *out) {
     memset(map, 0, (body->n_values + 1) * sizeof *map);
     epilogue(s, &b, body, port, y[i], i / TILE, i % TILE, map);
     for (uint32_t k = 0; k < n_out; k++) {
-      tn_ref r = {map[body->output[k].ref.id]};
+      bool last;
+      tn_ref r = {map[before_turn(body, body->output[k].ref, &last).id]};
       piece[k * N_OUT + (uint32_t)i] = tn_px_reshape(&b, tn_px_permute(&b, r, nhwc), 6, place);
     }
   }
@@ -272,7 +306,10 @@ static void output_transform(wg *s, tn_px *top, tn_ref m, tn_ref *out) {
     tn_ref v = tn_px_reshape(top, joined(top, row, TILE, 2), 4, image);
     if (image[1] != s->oh) v = cut(top, v, 1, 0, s->oh, 1);
     if (image[2] != s->ow) v = cut(top, v, 2, 0, s->ow, 1);
-    out[k] = tn_px_permute(top, v, nchw);
+    bool last;
+    before_turn(body, body->output[k].ref, &last);
+    bool cut_off = image[1] != s->oh || image[2] != s->ow; /* a result of its own has no gaps */
+    out[k] = !last ? tn_px_permute(top, v, nchw) : cut_off ? copied(s, top, v) : v;
   }
 }
 
@@ -283,7 +320,7 @@ static bool plain_tail(const tn_graph *b, uint32_t conv) {
   const tn_type *y = &b->value[b->node[conv].out].type;
   for (uint32_t i = 1; i < b->n_nodes; i++) {
     const tn_node *n = &b->node[i];
-    if (n->op == TN_OP_INPUT || n->op == TN_OP_FULL || i == conv) continue;
+    if (n->op == TN_OP_INPUT || n->op == TN_OP_FULL || i == conv || ((n->op == TN_OP_PERMUTE || n->op == TN_OP_COPY) && turns(b, i))) continue;
     const tn_type *t = &b->value[n->out].type;
     bool flat = t->rank < 3 || (t->dim[t->rank - 1] == 1 && t->dim[t->rank - 2] == 1);
     if (n->n_out != 1 || n->n_in > 3 || !((tn_px_is_pw(n->op)) || ((n->op == TN_OP_RESHAPE || n->op == TN_OP_BROADCAST) && flat))) return false;
@@ -293,8 +330,10 @@ static bool plain_tail(const tn_graph *b, uint32_t conv) {
       if (flat ? !small && x->rank >= 3 : !small && !is_image(x, y->dim[2], y->dim[3])) return false;
     }
   }
-  for (uint32_t i = 0; i < b->n_outputs; i++)
-    if (b->output[i].is_dim || b->output[i].is_none || !tn_px_same_shape(&b->value[b->output[i].ref.id].type, y)) return false;
+  for (uint32_t i = 0; i < b->n_outputs; i++) {
+    bool last;
+    if (b->output[i].is_dim || b->output[i].is_none || !tn_px_same_shape(&b->value[before_turn(b, b->output[i].ref, &last).id].type, y)) return false;
+  }
   return b->n_outputs >= 1 && b->n_outputs <= MAX_TAIL;
 }
 

@@ -229,6 +229,23 @@ def test_strides():
     same(nn.LSTM(5, 4), r(3, 7, 5).transpose(0, 1))
 
 
+def test_results_lie_as_eagers_do():
+    images, plain = r(2, 4, 8, 8).to(memory_format=torch.channels_last), r(2, 4, 8, 8)
+    conv = nn.Conv2d(4, 8, 3)
+    for f, *args in [
+        (conv, images),
+        (nn.Sequential(nn.Conv2d(4, 16, 1), nn.BatchNorm2d(16), nn.ReLU()).eval(), images),
+        (nn.Conv2d(4, 4, 3, groups=4), images),
+        (conv.to(memory_format=torch.channels_last), plain),
+        (lambda x: (x.relu(), F.max_pool2d(x, 2), F.avg_pool2d(x, 2), torch.cat([x, x], 1), F.interpolate(x, scale_factor=2), x.sum((2, 3))), images),
+        (lambda x, y: x.permute(2, 0, 1) + y, r(3, 4, 5), r(5, 3, 4)),
+        (lambda x: (x.t() * 2, torch.relu(x.t()), (x @ x.t()).t(), x.t().clone(), x * 2), r(3, 5)),
+    ]:
+        with torch.no_grad():
+            want = flat(f(*args))
+        assert [t.stride() for t in same(f, *args)] == [t.stride() for t in want], f
+
+
 def test_addresses_off_the_grain_of_their_type():
     for dtype in (torch.float32, torch.float64, torch.int16, torch.bfloat16):
         x = torch.frombuffer(bytearray(1000), dtype=dtype, count=64, offset=1)

@@ -35,6 +35,7 @@ def check(model, x):
     assert len(wants) == len(gots)
     for want, got in zip(wants, gots):
         assert got.shape == want.shape
+        assert x.is_contiguous() or got.stride() == want.stride()
         assert (got.double() - want).abs().max() <= BUDGET * want.abs().max()
 
 

@@ -7,8 +7,10 @@
  * or read such values become OPAQUE with reason "dtype" and say in the attributes "carried_in" and "carried_out" what the values really
  * are, so that the host that runs them can reinterpret. Inputs, constants and outputs must have dtypes of their own.
  *
- * Strides of results are not kept, with one exception: as_strided means its argument's memory, so its node gets "self_stride". */
+ * Strides of results are not kept, with two exceptions: as_strided means its argument's memory, so its node gets "self_stride", and
+ * results of the graph may name the order of their dims in memory (order.c). */
 #include "frontend/fx/fx.h"
+#include "frontend/fx/fx_int.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -507,6 +509,14 @@ static tn_status output(fx *f, const json_t *o, uint32_t k) {
     if (carried) return BAD(TN_E_UNSUPPORTED, "%u is of dtype %.40s", k, carried);
     const tn_node *def = tn_def(f->g, r);
     if (def->op == TN_OP_INPUT && def->input->origin == TN_ORIGIN_SYM) return tn_graph_add_output_dim(f->g, def->input->sym);
+    const json_t *order = json_object_get(o, "order");
+    if (order) {
+      int64_t dim[TN_MAX_RANK];
+      size_t n = json_array_size(order);
+      if (!json_is_array(order) || n > TN_MAX_RANK) return BAD(TN_E_PARSE, "%u: order is no list of dims", k);
+      for (size_t i = 0; i < n; i++) dim[i] = json_is_integer(json_array_get(order, i)) ? json_integer_value(json_array_get(order, i)) : -1;
+      TN_TRY_WHILE(f->d, tn_fx_in_order(f->d, f->g, dim, (uint32_t)n, &r), "reading output %u of the FX graph", k);
+    }
     return tn_graph_add_output(f->g, r);
   }
   if (json_is_null(o)) return tn_graph_add_output_none(f->g);

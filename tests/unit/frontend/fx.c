@@ -117,6 +117,10 @@ static void test_refused(void **state) {
   refused(NODE("\"target\":\"aten.neg.default\",\"args\":{},\"out\":[{\"dtype\":\"f32\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1]}]"), TN_E_UNSUPPORTED, "rank 13");
   refused(NODE("\"target\":\"aten.neg.default\",\"args\":{},\"out\":[3]"), TN_E_PARSE, "n1: out");
   refused(HEAD "\"inputs\":[" X "],\"nodes\":[],\"outputs\":[1.5]}", TN_E_UNSUPPORTED, "outputs");
+  refused(HEAD "\"inputs\":[" X "],\"nodes\":[],\"outputs\":[{\"ref\":\"x\",\"order\":1}]}", TN_E_PARSE, "no list of dims");
+  refused(HEAD "\"inputs\":[" X "],\"nodes\":[],\"outputs\":[{\"ref\":\"x\",\"order\":[0,0]}]}", TN_E_ARG, "order[1] is 0");
+  refused(HEAD "\"inputs\":[" X "],\"nodes\":[],\"outputs\":[{\"ref\":\"x\",\"order\":[0,1,2]}]}", TN_E_ARG, "an order of 3 dims for rank 2");
+  refused(HEAD "\"inputs\":[" X "],\"nodes\":[],\"outputs\":[{\"ref\":\"x\",\"order\":[0,\"a\"]}]}", TN_E_ARG, "order[1] is -1");
   refused(HEAD "\"inputs\":[" X "],\"nodes\":[],\"outputs\":[],\"mutations\":[{\"input\":5,\"ref\":\"x\"}]}", TN_E_ARG, "5 of 1");
   refused(HEAD "\"inputs\":[" X "],\"nodes\":[],\"outputs\":[],\"mutations\":[{\"input\":0,\"ref\":\"x\"},{\"input\":0,\"ref\":\"x\"}]}", TN_E_ARG, "twice");
   refused("{\"version\":1,\"name\":\"f\",\"symbols\":[{\"name\":\"s0\",\"lo\":4,\"hi\":3}],\"inputs\":[],\"nodes\":[],\"outputs\":[]}", TN_E_ARG, "[4, 3]");
