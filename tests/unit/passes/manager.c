@@ -33,9 +33,9 @@ static void refuses(const char *text, const char *list, const char *words) {
 
 static void lists(void **state) {
   (void)state;
-  runs(RELU, "default", "decompose fold simplify cse settle dce fuse ");
+  runs(RELU, "default", "decompose fold simplify cse settle dce fuse winograd ");
   runs(RELU, "decompose,fold,fold", "decompose fold fold ");
-  runs(RELU, "-fuse,-cse", "decompose fold simplify settle dce ");
+  runs(RELU, "-fuse,-cse", "decompose fold simplify settle dce winograd ");
   runs(PRIM, "", "");
   runs(PRIM, "fuse", "fuse ");
 }
