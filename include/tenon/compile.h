@@ -22,7 +22,8 @@ typedef struct tn_compile_options {
   const char *dump_dir;       /**< NULL, or folder for every level as text (also TENON_DUMP) */
   int32_t fail_on_fallback;   /**< nonzero: any fallback is TN_E_UNSUPPORTED */
   int32_t allow_host_calls;   /**< nonzero: unknown ops become host calls; zero: they are TN_E_UNSUPPORTED naming op and node */
-  const char *targets;        /**< models: NULL or "native", else levels a package is for: "x86-64-v3,x86-64-v4,amx,aarch64" */
+  const char *targets;        /**< models: NULL or "native", else levels a package is for: "x86-64-v3,x86-64-v4,amx,aarch64"; with "portable"
+                                   among them the package also holds the model itself, which libtenon compiles where none of the levels runs */
   const tn_compile_shape *shape; /**< models: [n_shape] overridden input shapes */
   uint32_t n_shape;
   int32_t strict;             /**< models: a declared shape that contradicts the inferred one is an error everywhere, not only at outputs */

@@ -5,6 +5,7 @@
 #include "ir/ir.h"
 #include "lower/lower.h"
 #include "passes/passes.h"
+#include "runtime/runtime.h"
 #include "target/target.h"
 #include "tenon/compile.h"
 
@@ -42,6 +43,8 @@ struct tn_compiled {
   const tn_plan *plan;
   tn_program *program;
   tn_unit *unit; /* of a model */
+  const void *portable; /* the ONNX model, when the package is to hold it; in keep */
+  size_t portable_n;
   tn_const_store *store;
   tn_target_set set[TN_MAX_TARGETS];
   uint32_t n_set;
@@ -73,6 +76,11 @@ void tn_compiled_attach(const tn_object *object, const tn_lowered *low); /* obje
 /* An outcome without text gets one. */
 tn_status tn_compiled_end(tn_compiled *c, tn_status s);
 /* model.c */
+/* Is "portable" among the targets? */
+bool tn_wants_portable(const char *targets);
+/* rebuild.c: a model from the portable form of a package, for this machine (tn_model_rebuilder of runtime.h). */
+tn_status tn_rebuild(tn_diag *d, const tn_package_section *s, const char *isa, tn_model **out);
+void tn_sign_introduce(void); /* sign.c */
 tn_status tn_compile_unit(tn_compiled *c, tn_unit *u, const tn_compile_options *o);
 void tn_compiled_free_sets(tn_compiled *c);
 

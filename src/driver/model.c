@@ -9,6 +9,12 @@
 #include "frontend/onnx/onnx.h"
 #include "runtime/runtime.h"
 
+/* Programs that are linked with the compiler can do more with a package: libraries of objects would leave these files out if nobody asked for them. */
+__attribute__((constructor)) static void introduce(void) {
+  tn_model_set_rebuilder(tn_rebuild);
+  tn_sign_introduce();
+}
+
 /* ---- targets ---- */
 
 enum { MAX_CORES = 8 };
@@ -20,18 +26,29 @@ static tn_status targets(tn_compiled *c, const tn_compile_options *o) {
     tn_level level;
     if (c->n_set == TN_MAX_TARGETS) return tn_fail(&c->diag, TN_E_ARG, "more than %d targets", TN_MAX_TARGETS);
     tn_target_set *t = &c->set[c->n_set];
+    if (n == 8 && !strncmp(s, "portable", 8)) {
+      if (!c->portable) return tn_fail(&c->diag, TN_E_UNSUPPORTED, "the portable form is made of ONNX models only");
+      s += n + (s[n] == ',');
+      continue;
+    }
     if (n == 6 && !strncmp(s, "native", 6)) t->target = c->target; /* with all it has: a package says what it needs */
     else if (tn_target_level_parse(s, n, &level)) {
       tn_target_init(&t->target, level);
       t->target.cores = MAX_CORES; /* of a machine nobody knows yet: blocks are cut for up to so many */
     }
-    else return tn_fail(&c->diag, TN_E_ARG, "target '%.*s' is not known: native, x86-64-v3, x86-64-v4, amx, aarch64", (int)n, s);
+    else return tn_fail(&c->diag, TN_E_ARG, "target '%.*s' is not known: native, x86-64-v3, x86-64-v4, amx, aarch64, portable", (int)n, s);
     for (uint32_t i = 0; i < c->n_set; i++)
       if (c->set[i].target.level == t->target.level) return tn_fail(&c->diag, TN_E_ARG, "target '%.*s' is there twice", (int)n, s);
     c->n_set++;
     s += n + (s[n] == ',');
   }
-  return TN_OK;
+  return c->n_set ? TN_OK : tn_fail(&c->diag, TN_E_ARG, "the portable form goes with at least one target");
+}
+
+bool tn_wants_portable(const char *s) {
+  for (; s && *s; s += strcspn(s, ",") + (s[strcspn(s, ",")] == ','))
+    if (strcspn(s, ",") == 8 && !strncmp(s, "portable", 8)) return true;
+  return false;
 }
 
 /* ---- one target ---- */
@@ -125,6 +142,18 @@ void tn_compiled_free_sets(tn_compiled *c) {
 
 /* ---- front ends ---- */
 
+/* What a machine that no target fits can compile again: the model as it was read. */
+static tn_status keep_portable(tn_compiled *c, const void *bytes, size_t n, const tn_onnx_options *io) {
+  if (io->files) return tn_fail(&c->diag, TN_E_UNSUPPORTED, "the portable form cannot hold external data");
+  if (io->n_shape) return tn_fail(&c->diag, TN_E_UNSUPPORTED, "the portable form keeps the model's own shapes: compile without overriding them");
+  void *p = tn_arena_alloc(&c->keep, n + 1);
+  if (!p) return tn_fail(&c->diag, TN_E_NOMEM, "portable form of %zu bytes", n);
+  memcpy(p, bytes, n);
+  c->portable = p;
+  c->portable_n = n;
+  return TN_OK;
+}
+
 /* own: NULL, or bytes that are freed as soon as they are read: weights are not kept twice while kernels are made. */
 static tn_status from_onnx(tn_compiled *c, const void *bytes, size_t n, char **own, const char *folder, const tn_compile_options *o) {
   uint64_t t0 = tn_now_ns();
@@ -136,6 +165,7 @@ static tn_status from_onnx(tn_compiled *c, const void *bytes, size_t n, char **o
   tn_unit *u;
   if (o->progress) o->progress(o->progress_user, "reading", 0, 1);
   tn_status s = tn_onnx_import(&c->diag, &c->keep, c->dims, bytes, n, &io, &u);
+  if (s == TN_OK && tn_wants_portable(o->targets)) s = keep_portable(c, bytes, n, &io);
   if (own) {
     tn_free(*own);
     *own = NULL;

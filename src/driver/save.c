@@ -17,8 +17,8 @@ static tn_status write_package(tn_compiled *c, const char *path) {
   }
   if (!n) return tn_fail(&c->diag, TN_E_ARG, "there is nothing to save: no model was compiled");
   const char *report = tn_compiled_report(c);
-  tn_package_extra extra = {TN_PK_REPORT, "", report, strlen(report)};
-  return tn_package_write(&c->diag, path, part, n, &extra, 1);
+  const tn_package_extra extra[] = {{TN_PK_REPORT, "", report, strlen(report)}, {TN_PK_PORTABLE, "onnx", c->portable, c->portable_n}};
+  return tn_package_write(&c->diag, path, part, n, extra, c->portable ? 2 : 1);
 }
 
 tn_status tn_compiled_save(tn_compiled *c, const char *path) { return tn_compiled_end(c, write_package(c, path)); }

@@ -18,7 +18,7 @@ typedef enum tn_package_kind {
   TN_PK_MODULE = 1,             /* functions and plans of a level: package_code.c */
   TN_PK_OBJECTS = 2,            /* machine code of a level, one relocatable object after another */
   TN_PK_WEIGHTS = 3,            /* constants, each 64-byte aligned; page-aligned as a whole */
-  TN_PK_PORTABLE = 4,           /* graph and kernel definitions as text, for machines not foreseen */
+  TN_PK_PORTABLE = 4,           /* the model itself, for machines that no level fits; level: its form, "onnx" */
   TN_PK_REPORT = 5,             /* provenance and fates, JSON */
   TN_PK_SIGNATURE = 6           /* last section, empty when unsigned: driver/sign.c */
 } tn_package_kind;

@@ -7,7 +7,10 @@
 
 static _Atomic(tn_model_checker) checker;
 
+static _Atomic(tn_model_rebuilder) rebuilder;
+
 void tn_model_set_checker(tn_model_checker fn) { atomic_store(&checker, fn); }
+void tn_model_set_rebuilder(tn_model_rebuilder fn) { atomic_store(&rebuilder, fn); }
 
 void tn_model_options_init(tn_model_options *o) { *o = (tn_model_options){.struct_size = sizeof *o}; }
 
@@ -38,6 +41,12 @@ static const char *pick(const tn_package *k, const tn_target *t, char *levels, s
   return best;
 }
 
+static const tn_package_section *portable(const tn_package *k) {
+  for (uint32_t i = 0; i < tn_package_n_sections(k); i++)
+    if (tn_package_get(k, i)->kind == TN_PK_PORTABLE) return tn_package_get(k, i);
+  return NULL;
+}
+
 static void close_package(void *k) { tn_package_close(k); }
 
 static tn_status load(tn_diag *d, tn_package *k, const tn_model_options *o, tn_model **out) {
@@ -51,8 +60,16 @@ static tn_status load(tn_diag *d, tn_package *k, const tn_model_options *o, tn_m
   }
   if (st == TN_OK) st = machine(d, o->isa, &t);
   const char *level = st == TN_OK ? pick(k, &t, levels, sizeof levels) : NULL;
+  const tn_package_section *form = st == TN_OK && !level ? portable(k) : NULL;
+  tn_model_rebuilder build = atomic_load(&rebuilder);
+  if (form && build) {
+    st = build(d, form, o->isa, out);
+    tn_package_close(k);
+    return st;
+  }
   if (st == TN_OK && !level)
-    st = tn_fail(d, TN_E_UNSUPPORTED, "the package has nothing for this machine (%s%s); it has: %s", tn_target_level_name((tn_level)t.level), o->isa ? ", as limited" : "", *levels ? levels : "no level");
+    st = tn_fail(d, TN_E_UNSUPPORTED, "the package has nothing for this machine (%s%s); it has: %s%s", tn_target_level_name((tn_level)t.level), o->isa ? ", as limited" : "",
+                 *levels ? levels : "no level", form ? ", and a portable form that only libtenon can use" : "");
   if (st == TN_OK) st = tn_package_module(d, k, level, &m);
   if (st != TN_OK) {
     tn_package_close(k);

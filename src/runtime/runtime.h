@@ -28,5 +28,9 @@ const tn_package *tn_model_package(const tn_model *m);
  * brings one (driver/sign.c). Returns TN_OK, or TN_E_VERIFY with words. */
 typedef tn_status (*tn_model_checker)(tn_diag *d, const tn_package *k, const unsigned char public_key[32]);
 void tn_model_set_checker(tn_model_checker fn);
+/* Who makes a model of a package's portable form (section s) for this machine, at most `isa` (NULL: all it has), when the package has no part that
+ * runs here. Without one that is TN_E_UNSUPPORTED. libtenon brings one (driver/rebuild.c). */
+typedef tn_status (*tn_model_rebuilder)(tn_diag *d, const tn_package_section *s, const char *isa, tn_model **out);
+void tn_model_set_rebuilder(tn_model_rebuilder fn);
 const tn_program *tn_model_program(const tn_model *m, uint32_t plan);
 #endif

@@ -118,6 +118,29 @@ def test_alone(net, examples, tmp_path):
     assert run(chroot, root, "/run", "/net.tnp", "3") == run(examples[0], package, "3")
 
 
+def test_portable(net, tmp_path):
+    """No part of the package runs here: the model in it is compiled, and what came of it kept."""
+    folder, want = pathlib.Path(net[0]).parent, net[1]
+    package, cache = tmp_path / "net.tnp", tmp_path / "cache"
+    run(PROGRAM, "compile", folder / "net.onnx", "-o", package, "--targets", "portable" + (",aarch64" if os.uname().machine == "x86_64" else ",x86-64-v3"))
+    np.save(tmp_path / "x.npy", example_input(4))
+    for turn in range(2):
+        text = run(PROGRAM, "run", package, "--inputs", f"x={tmp_path / 'x.npy'}", "--out", tmp_path / "y.npy", TENON_CACHE_DIR=str(cache), TENON_LOG="package")
+        assert ("its portable form was compiled" in text) == (turn == 0)
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want(example_input(4)), rtol=1e-4, atol=1e-6)
+    (kept,) = cache.iterdir()
+    kept.write_bytes(kept.read_bytes()[:-1])  # damaged: made again
+    assert "its portable form was compiled" in run(PROGRAM, "run", package, "--random", TENON_CACHE_DIR=str(cache), TENON_LOG="package")
+    assert "at least one target" in run(PROGRAM, "compile", folder / "net.onnx", "-o", tmp_path / "a.tnp", "--targets", "portable", fine=False)
+
+
+def test_portable_alone(net, examples, tmp_path):
+    """The small run time says what it lacks."""
+    package = tmp_path / "net.tnp"
+    run(PROGRAM, "compile", pathlib.Path(net[0]).parent / "net.onnx", "-o", package, "--targets", "portable" + (",aarch64" if os.uname().machine == "x86_64" else ",x86-64-v3"))
+    assert "a portable form that only libtenon can use" in run(examples[0], package, fine=False)
+
+
 def test_signed(net, tmp_path):
     package = shutil.copy(net[0], tmp_path / "net.tnp")
     if "no libsodium" in (subprocess.run([PROGRAM, "keys", tmp_path / "a"], capture_output=True, text=True).stderr):
