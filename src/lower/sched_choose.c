@@ -31,6 +31,15 @@ static int64_t ext_or(const cs *c, uint32_t a, int64_t def) {
 static bool fits(uint32_t m, uint32_t a) { return m >> a & 1; }
 #define DYN 512 /* assumed size of a symbolic axis */
 
+/* An axis of a size that only the run knows, and that may be 1 then: no better than one whose lanes or rows are surely there. */
+static bool maybe_few(const cs *c, uint32_t a) {
+  int64_t lo, hi;
+  if (tn_dim_is_const(c->an->extent[a])) return false;
+  tn_dim_bounds(c->k->dims, c->an->extent[a], &lo, &hi);
+  return lo < 4;
+}
+static int64_t ext_rows(const cs *c, uint32_t a) { return maybe_few(c, a) ? 4 : ext_or(c, a, DYN); }
+
 /* ---- walking what a loop evaluates ---- */
 typedef struct use {
   cs *c;
@@ -111,8 +120,10 @@ static void vc_node(void *u, tn_kx_id x) {
     v->cost += w;
   else if (c->k->param[e->ref].frozen && !v->red)
     v->cost += w;
-  else
+  else {
     v->cost += (v->has_rows && !v->red ? 2.2 : 7) * w;
+    if (!v->red && maybe_few(c, v->axis) && !(tn_dim_as_int(c->k->dims, l->coef[v->axis], &one) && one < 4096)) v->cost += 4 * w; /* lanes far apart: a batch */
+  }
 }
 
 static uint32_t mask_of(const uint8_t *a, uint32_t n) {
@@ -181,6 +192,7 @@ static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red, ui
     int64_t e = ext_or(c, a, DYN), used = (e + lanes - 1) / lanes * lanes;
     double cost = v.cost * (double)used / (double)(e > 0 ? e : 1);
     if (e < lanes) cost += 0.2;
+    if (maybe_few(c, a)) cost *= 1.2;
     if (cost < best) {
       best = cost;
       L->v_axis = (int8_t)a;
@@ -265,15 +277,15 @@ static void choose_tile(cs *c, tn_kloop *L, uint32_t spatial) {
   walk_loop(c, L, rw_node, &r);
   double best = 0.4;
   for (uint32_t a = 0; a < c->k->n_axis; a++) {
-    double g = r.gain[a] * (ext_or(c, a, DYN) >= 4 ? 1 : 0.6);
-    if (fits(r.cand, a) && (g > best || (g == best && L->r_axis >= 0 && ext_or(c, a, DYN) > ext_or(c, (uint32_t)L->r_axis, DYN)))) {
+    double g = r.gain[a] * (ext_or(c, a, DYN) < 4 ? 0.6 : maybe_few(c, a) ? 0.8 : 1);
+    if (fits(r.cand, a) && (g > best || (g == best && L->r_axis >= 0 && ext_rows(c, a) > ext_rows(c, (uint32_t)L->r_axis)))) {
       best = g;
       L->r_axis = (int8_t)a;
     }
   }
   if (has_red && L->r_axis < 0) { /* no reuse to be had: rows still hide the latency of one chain of additions */
     for (uint32_t a = 0; a < c->k->n_axis; a++)
-      if (fits(r.cand, a) && (L->r_axis < 0 || ext_or(c, a, DYN) > ext_or(c, (uint32_t)L->r_axis, DYN))) L->r_axis = (int8_t)a;
+      if (fits(r.cand, a) && (L->r_axis < 0 || ext_rows(c, a) > ext_rows(c, (uint32_t)L->r_axis))) L->r_axis = (int8_t)a;
   }
   if (!has_red) {
     ex e = {c, 0, 0};
