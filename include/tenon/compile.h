@@ -75,6 +75,8 @@ TN_API void tn_compiled_destroy(tn_compiled *c);
  *  TN_E_PARSE, TN_E_UNSUPPORTED, TN_E_ARG, TN_E_NOMEM; error[] says what. */
 TN_API tn_status tn_onnx_value_read(const void *bytes, size_t n, int32_t kind, tn_value **out, char *error, size_t error_n);
 
+/** Checks a package as far as it can be without running it: hashes, padding, and the modules of all its levels. Nothing is loaded. error[] says what is wrong. */
+TN_API tn_status tn_package_whole(const char *path, char *error, size_t error_n);
 /* ---- signatures of packages (Ed25519 by libsodium; without it TN_E_UNSUPPORTED). error[] says what is wrong. ---- */
 /** A new pair of keys. */
 TN_API tn_status tn_key_make(unsigned char secret_key[64], unsigned char public_key[32]);

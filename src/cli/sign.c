@@ -39,12 +39,17 @@ int cli_sign(int argc, char **argv) {
 
 int cli_verify(int argc, char **argv) {
   const char *pos[1], *key = NULL;
-  const cli_option o[] = {{"--key", CLI_O_TEXT, &key}};
   unsigned char public[32], signer[32];
   char why[1024];
-  int n, r;
-  if ((r = cli_args(argc, argv, o, 1, pos, 1, &n)) != CLI_OK) return r;
-  if (n != 1) return cli_usage("verify", "one PACKAGE is wanted");
+  int n, r, whole = 0;
+  const cli_option o[] = {{"--key", CLI_O_TEXT, &key}, {"--whole", CLI_O_FLAG, &whole}};
+  if ((r = cli_args(argc, argv, o, 2, pos, 1, &n)) != CLI_OK) return r;
+  if (n != 1 || (key && whole)) return cli_usage("verify", "one PACKAGE is wanted, and --key or --whole");
+  if (tn_package_whole(pos[0], why, sizeof why) != TN_OK) return cli_failed("verify", why);
+  if (whole) {
+    printf("%s: whole\n", pos[0]);
+    return CLI_OK;
+  }
   if (key && tn_key_read(key, 0, public, why, sizeof why) != TN_OK) return cli_failed("verify", why);
   if (tn_package_check(pos[0], key ? public : NULL, signer, why, sizeof why) != TN_OK) return cli_failed("verify", why);
   printf("%s: whole, and signed with ", pos[0]);

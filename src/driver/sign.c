@@ -30,6 +30,21 @@ static tn_status end(tn_status st, const tn_diag *d, char *error, size_t error_n
   return st;
 }
 
+tn_status tn_package_whole(const char *path, char *error, size_t error_n) {
+  tn_diag d = {0};
+  tn_package *k = NULL;
+  const tn_package_section *s;
+  tn_status st = tn_package_open(&d, path, false, NULL, &k);
+  for (uint32_t i = 0; st == TN_OK && (s = tn_package_get(k, i)); i++) {
+    tn_module *m;
+    if (s->kind != TN_PK_MODULE) continue;
+    st = tn_package_module(&d, k, s->level, &m);
+    if (st == TN_OK) tn_module_destroy(m);
+  }
+  tn_package_close(k);
+  return end(st, &d, error, error_n);
+}
+
 #ifdef HAVE_SODIUM
 #include <sodium.h>
 _Static_assert(crypto_sign_SECRETKEYBYTES == SECRET && crypto_sign_PUBLICKEYBYTES == PUBLIC && crypto_sign_BYTES == SIGNATURE, "Ed25519");

@@ -272,7 +272,7 @@ INLINE void store_i(tn_dtype t, char *p, int64_t step, int64_t n, const int64_t 
     }                                                                                                                                      \
   }                                                                                                                                        \
   /* one row of sums; vectors of 8 are scanned by shifts, and what came before is added to each */                                         \
-  INLINE void line_##y(const scan *s, const moves *with, int64_t row) {                                                                                       \
+  INLINE __attribute__((unused)) void line_##y(const scan *s, const moves *with, int64_t row) {                                                                                       \
     typedef V vec __attribute__((vector_size(64), aligned(64), may_alias));                                                                \
     _Alignas(64) A v[2 * RUN];                                                                                                             \
     vec before = {0}, none = {0};                                                                                                          \

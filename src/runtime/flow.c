@@ -187,7 +187,10 @@ static tn_status scan_add(loop *l, uint32_t k, const tn_value *v) {
     return tn_fail(&l->s->diag, TN_E_ARG, "scan result %u is %s, after %s", k, tn_value_text(v, a), tn_value_text(c->all, b));
   if (c->n == c->cap) TN_TRY(scan_room(l, c, v));
   tn_tensor to = {(char *)c->all->t.data + (size_t)(c->n * v->n) * tn_dtype_size((tn_dtype)v->t.dtype), v->shape, c->all->stride + 1, v->t.rank, v->t.dtype};
-  if (v->n) tn_copy_strided(l->s->pool, &v->t, &to);
+  enum { FEW_BYTES = 4096 };
+  size_t bytes = (size_t)v->n * tn_dtype_size((tn_dtype)v->t.dtype);
+  if (bytes <= FEW_BYTES && tn_value_is_dense(v)) memcpy(to.data, v->t.data, bytes);
+  else if (v->n) tn_copy_strided(l->s->pool, &v->t, &to);
   c->n++;
   return TN_OK;
 }

@@ -148,6 +148,7 @@ def test_signed(net, tmp_path):
     run(PROGRAM, "keys", tmp_path / "b")
     assert oct((tmp_path / "a.secret").stat().st_mode & 0o777) == "0o600"
     assert "not signed" in run(PROGRAM, "verify", package, fine=False)
+    assert "whole" in run(PROGRAM, "verify", "--whole", package)
     run(PROGRAM, "sign", package, "--key", tmp_path / "a.secret")
     assert "the given key" in run(PROGRAM, "verify", package, "--key", tmp_path / "a.public")
     assert "another key" in run(PROGRAM, "verify", package, "--key", tmp_path / "b.public", fine=False)
