@@ -56,12 +56,13 @@ TN_API void tn_model_meta(const tn_model *m, uint32_t i, const char **key, const
 
 /* ---- values ---- */
 /** A tensor over the caller's memory, which must stay until the value is released. elem 0: from tensor->dtype, else the ONNX number of a type that is
- *  stored in U8/I8 (float8, 4-bit: one element per byte). NULL = out of memory. */
+ *  stored in U8/I8 (float8, 4-bit: one element per byte). NULL: out of memory, or no tensor that can be taken (rank over 16, negative or overflowing dims, a
+ *  dtype that elem is not kept in, no memory behind it). */
 TN_API tn_value *tn_value_borrow(const tn_tensor *t, int32_t elem);
 TN_API tn_value *tn_value_copy(const tn_tensor *t, int32_t elem);                    /**< a dense copy of its own */
 TN_API tn_value *tn_value_strings(const char *const *s, const size_t *bytes, int32_t rank, const int64_t *shape); /**< copies; bytes NULL: NUL-terminated */
 TN_API tn_value *tn_value_list(tn_value *const *item, size_t n);                     /**< retains the items */
-TN_API tn_value *tn_value_map(tn_value *keys, tn_value *values);                     /**< keys: 1-D i64 or strings; values: 1-D tensor or list; both retained */
+TN_API tn_value *tn_value_map(tn_value *keys, tn_value *values);                     /**< keys: 1-D i64 or strings; values: 1-D tensor or list; both retained. NULL: they do not fit each other, or out of memory */
 TN_API tn_value *tn_value_none(void);
 TN_API void tn_value_retain(tn_value *v);
 TN_API void tn_value_release(tn_value *v);                                           /**< NULL is fine */
@@ -81,7 +82,7 @@ TN_API void tn_session_destroy(tn_session *s);
 /** Runs the model. in: [n_in], entry NULL = none. out: [n_out], each a value that the caller releases; untouched when the call fails.
  *  TN_E_ARG names input, dim, wanted and found; TN_E_INDEX; TN_E_ZERO; TN_E_NOMEM; TN_E_UNSUPPORTED. */
 TN_API tn_status tn_session_run(tn_session *s, tn_value *const *in, tn_value **out);
-/** Writes results into the caller's dense row-major tensors (shape and dtype must be those of the result): no allocation after the first run of a size when
+/** Writes results into the caller's dense row-major tensors (shape and dtype must be those of the result; not over inputs): no allocation after the first run of a size when
  *  the model is one plan. */
 TN_API tn_status tn_session_run_into(tn_session *s, const tn_tensor *in, tn_tensor *out);
 TN_API const char *tn_session_error(const tn_session *s);                            /**< text of the last error; never NULL */
