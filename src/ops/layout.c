@@ -32,18 +32,29 @@ static tn_dim product(tn_dims *t, uint32_t rank, const tn_dim *dim) {
   for (uint32_t i = 0; i < rank && p != TN_DIM_BAD; i++) p = tn_dim_mul(t, p, dim[i]);
   return p;
 }
-/* Writes down that both shapes have one number of elements: of what is left when dims that stand in both are crossed out. */
-static tn_status assume_counts(tn_infer_ctx *c, const tn_type *x, uint32_t rank, const tn_dim *dim) {
+/* Elements of both shapes when dims that stand in both are crossed out: all of them, or only those that can't be 0. */
+static void crossed(tn_infer_ctx *c, const tn_type *x, uint32_t rank, const tn_dim *dim, bool all, tn_dim *a, tn_dim *b) {
   tn_dim from[TN_MAX_RANK], to[TN_MAX_RANK];
   uint32_t n = 0, m = rank;
   memcpy(to, dim, rank * sizeof *to);
   for (uint32_t i = 0; i < x->rank; i++) {
     uint32_t k = 0;
+    int64_t lo, hi;
+    tn_dim_bounds(c->g->dims, x->dim[i], &lo, &hi);
     while (k < m && to[k] != x->dim[i]) k++;
-    if (k < m) to[k] = to[--m];
+    if (k < m && (all || lo > 0)) to[k] = to[--m];
     else from[n++] = x->dim[i];
   }
-  tn_status s = tn_dims_assume(c->g->dims, product(c->g->dims, n, from), product(c->g->dims, m, to), NULL);
+  *a = product(c->g->dims, n, from);
+  *b = product(c->g->dims, m, to);
+}
+/* Writes down that both shapes have one number of elements, unless two sizes that are known to be taken for equal say so. */
+static tn_status assume_counts(tn_infer_ctx *c, const tn_type *x, uint32_t rank, const tn_dim *dim) {
+  tn_dim a, b;
+  crossed(c, x, rank, dim, true, &a, &b);
+  if (a == b || tn_dims_assumed(c->g->dims, a, b)) return TN_OK;
+  crossed(c, x, rank, dim, false, &a, &b);
+  tn_status s = tn_dims_assume(c->g->dims, a, b, NULL);
   return s == TN_E_NOMEM ? tn_fail(c->d, s, "sizes assumed equal") : TN_OK; /* a contradiction is named by the rule */
 }
 tn_status tn_infer_RESHAPE(tn_infer_ctx *c) {

@@ -206,7 +206,7 @@ typedef struct loop {
   const bool *endless;                 /* NULL, or set by fill: the body's condition holds always; then trips are: */
   tn_dim most;
   /* results */
-  tn_ref out;                          /* the first */
+  tn_ref *out;                         /* [n + n_scan] */
   tn_ox_obj *obj;                      /* [2 + n + n_extra] of the body's inputs */
 } loop;
 
@@ -233,6 +233,14 @@ static tn_attr int_list(tn_ox *c, const char *name, const int64_t *v, uint32_t n
   for (uint32_t i = 0; i < a.val.u.list.n; i++) a.val.u.list.item[i] = (tn_attr_val){.kind = TN_AT_INT, .u.i = v[i]};
   return a;
 }
+/* The type of a stacked result. Where nothing was stacked the run does not know what sizes with symbols would have been, and says 0: the node gives sizes of
+ * its own then, and a reshape behind it (t * 0 elements are t * N for no t) the right ones. */
+static tn_type scan_type(tn_ox *c, tn_ox_obj o, bool open) {
+  tn_dim d[TN_MAX_RANK];
+  for (int i = 0; i < o.rank; i++) d[i] = open && i && !tn_dim_is_const(o.dim[i]) ? TN_DIM_BAD : o.dim[i];
+  o.dim = d;
+  return tn_ox_type_of(c, &o);
+}
 /* The node, once the body's types hold. */
 static tn_status loop_node(loop *l, uint32_t func, tn_ox_env *env, const tn_ref *cap, uint32_t n_cap, uint32_t before) {
   tn_ox *c = l->c;
@@ -242,7 +250,9 @@ static tn_status loop_node(loop *l, uint32_t func, tn_ox_env *env, const tn_ref 
   tn_type *type = TN_NEW(a, tn_type, n_out + 1u);
   tn_ox_obj *obj = TN_NEW(a, tn_ox_obj, n_out + 1u);
   int64_t *elem = TN_NEW(a, int64_t, l->n_scan + 1u), *shape = TN_NEW(a, int64_t, l->n_scan * (TN_MAX_RANK + 1u) + 1u);
-  if (!in || !type || !obj || !elem || !shape) return c->b.st = tn_fail(c->b.d, TN_E_NOMEM, "a loop");
+  bool *open = TN_NEW(a, bool, l->n_scan + 1u);
+  l->out = TN_NEW(a, tn_ref, n_out + 1u);
+  if (!in || !type || !obj || !elem || !shape || !open || !l->out) return c->b.st = tn_fail(c->b.d, TN_E_NOMEM, "a loop");
   in[0] = l->count.id ? l->count : tn_ox_none(c);
   in[1] = l->cond.id ? l->cond : tn_ox_none(c);
   memcpy(in + 2, l->carried, l->n * sizeof *in);
@@ -262,14 +272,24 @@ static tn_status loop_node(loop *l, uint32_t func, tn_ox_env *env, const tn_ref 
     shape[n_shape++] = o.rank;
     for (int i = 0; i < o.rank; i++) {
       d[i + 1] = seen(c, o.dim[i], before);
+      open[k] |= d[i + 1] != TN_DIM_BAD && !tn_dim_is_const(d[i + 1]);
       shape[n_shape++] = d[i + 1] != TN_DIM_BAD && tn_dim_is_const(d[i + 1]) ? d[i + 1] : -1;
     }
     obj[l->n + k] = (tn_ox_obj){.kind = TN_OX_K_TENSOR, .elem = o.elem, .rank = (int8_t)(o.rank + 1), .dim = d};
-    type[l->n + k] = tn_ox_type_of(c, &obj[l->n + k]);
+    type[l->n + k] = scan_type(c, obj[l->n + k], open[k]);
   }
   tn_attr at[5] = {tn_mk_int("body", func), tn_mk_int("carried", l->n), tn_mk_int("scans", l->n_scan), int_list(c, "scan_elem", elem, l->n_scan), int_list(c, "scan_shape", shape, n_shape)};
-  l->out = tn_ox_dyn(c, "loop", in, n_in, at, l->n_scan ? 5 : 3, type, n_out);
-  for (uint32_t k = 0; k < n_out; k++) tn_ox_describe(c, tn_ox_nth(l->out, k), obj[k]);
+  tn_ref r = tn_ox_dyn(c, "loop", in, n_in, at, l->n_scan ? 5 : 3, type, n_out);
+  for (uint32_t k = 0; k < n_out; k++) {
+    l->out[k] = tn_ox_nth(r, k);
+    tn_ox_describe(c, l->out[k], obj[k]);
+    if (k < l->n || !open[k - l->n] || c->b.st != TN_OK) continue;
+    tn_dim d[TN_MAX_RANK];
+    for (int i = 0; i < obj[k].rank; i++) d[i] = obj[k].dim[i] == TN_DIM_BAD || i == 0 ? tn_b_dim(&c->b, l->out[k], i) : obj[k].dim[i];
+    tn_ref y = tn_b_reshape(&c->b, l->out[k], d, obj[k].rank);
+    tn_ox_describe(c, y, obj[k]);
+    l->out[k] = y;
+  }
   return c->b.st;
 }
 static tn_status run_loop(loop *l) {
@@ -354,7 +374,7 @@ tn_status tn_ox_loop(tn_ox *c) {
             .endless = &ctx.endless, .most = most};
   if (c->n_out > l.n + l.n_scan) return tn_ox_bad(c, "the node has %u results, its body makes %u", c->n_out, l.n + l.n_scan);
   TN_TRY(run_loop(&l));
-  for (uint32_t k = 0; k < c->n_out; k++) tn_ox_ret(c, k, tn_ox_nth(l.out, k));
+  for (uint32_t k = 0; k < c->n_out; k++) tn_ox_ret(c, k, l.out[k]);
   return c->b.st;
 }
 
@@ -419,7 +439,7 @@ static tn_status scan_once(tn_ox *c, const tn_ox_attr *body, const tn_ref *state
   if (c->b.st != TN_OK) return c->b.st;
   loop l = {.c = c, .fill = scan_fill, .ctx = &s, .count = tn_b_dimval(&c->b, trips, TN_I64), .carried = state, .n = n_state, .extra = x, .n_extra = n_scan, .n_scan = n_out - n_state, .trips = trips};
   TN_TRY(run_loop(&l));
-  for (uint32_t k = 0; k < n_out; k++) out[k] = tn_ox_nth(l.out, k);
+  for (uint32_t k = 0; k < n_out; k++) out[k] = l.out[k];
   return c->b.st;
 }
 /* Opset 8: every operand has a batch in front; sequences may not be cut short (no operand 0). Batches are scanned one by one. */
@@ -513,6 +533,6 @@ tn_status tn_ox_sequence_map(tn_ox *c) {
   if (c->b.st != TN_OK) return c->b.st;
   loop l = {.c = c, .fill = map_fill, .ctx = &m, .count = len, .carried = empty, .n = c->n_out, .extra = c->in, .n_extra = c->n_in, .trips = TN_DIM_BAD};
   TN_TRY(run_loop(&l));
-  for (uint32_t k = 0; k < c->n_out; k++) tn_ox_ret(c, k, tn_ox_nth(l.out, k));
+  for (uint32_t k = 0; k < c->n_out; k++) tn_ox_ret(c, k, l.out[k]);
   return c->b.st;
 }
