@@ -85,6 +85,7 @@ typedef struct vc {
   bool red;
   bool has_rows;
   const tn_kloop *self;
+  bool unit; /* some access steps through the axis element by element */
 } vc;
 static void vc_node(void *u, tn_kx_id x) {
   vc *v = u;
@@ -105,6 +106,7 @@ static void vc_node(void *u, tn_kx_id x) {
   double w = deps == v->all ? 1 : 0.6;
   if (v->reds && !(deps & v->reds)) w *= v->per; /* read once per result */
   int64_t one;
+  v->unit |= fits(deps, v->axis) && tn_dim_as_int(c->k->dims, l->coef[v->axis], &one) && one == 1;
   if (e->guard) {
     uint32_t g = tn_kan_deps(c->an, e->guard);
     int64_t inner = 1; /* steps between two choices of a padded pointer */
@@ -171,13 +173,14 @@ static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red, ui
     for (uint32_t b = 0; b < c->k->n_axis; b++)
       if (fits(red, b)) K *= (double)ext_or(c, b, DYN);
     double per = 1 / (1 + K / 32);
-    vc v = {c, a, spatial | red, red, per, fits(common, a) ? 0.4 : 0, fits(red, a), con && rows >= 8, L};
+    vc v = {c, a, spatial | red, red, per, fits(common, a) ? 0.4 : 0, fits(red, a), con && rows >= 8, L, false};
     for (uint32_t i = 0; i < L->n_stage; i++) {
       const tn_kstage *s = &c->k->stage[L->stage[i]];
       if (s->n_red == 0) { /* stores */
         int64_t one;
         if (s->out >= 0) {
           const tn_lin *l = &c->an->store[L->stage[i]];
+          v.unit |= tn_dim_as_int(c->k->dims, l->coef[a], &one) && one == 1;
           if (fits(l->opq_deps, a))
             v.cost += 8 * per;
           else if (fits(spatial, a))
@@ -189,7 +192,8 @@ static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red, ui
     if (argred && fits(red, a)) continue;
     walk_loop(c, L, vc_node, &v);
     if (v.red) v.cost += con ? 2 : 0.5;
-    int64_t e = ext_or(c, a, DYN), used = (e + lanes - 1) / lanes * lanes;
+    /* A batch of unknown size that is contiguous nowhere is as likely 1 as it is large: lanes along it would mostly idle. */
+    int64_t e = ext_or(c, a, v.unit ? DYN : 1), used = (e + lanes - 1) / lanes * lanes;
     double cost = v.cost * (double)used / (double)(e > 0 ? e : 1);
     if (e < lanes) cost += 0.2;
     if (maybe_few(c, a)) cost *= 1.2;
