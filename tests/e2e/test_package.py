@@ -98,7 +98,9 @@ def test_linked(tmp_path):
     run(PROGRAM, "compile", model, "-o", tmp_path / "mlp.o", "--emit", "static")
     if "_asan" in run("nm", BUILD / "libtenon_rt.a"):
         pytest.skip("built with sanitizers")
-    run(*os.environ.get("CC", "cc").split(), "-std=c11", "-Wall", "-Wextra", "-Werror", source, tmp_path / "mlp.o", "-I", tmp_path, "-I", ROOT / "include", BUILD / "libtenon_rt.a", "-lm", "-lpthread", "-o", tmp_path / "linked")
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-I", tmp_path, "-I", ROOT / "include"]
+    library = [BUILD / "libtenon_rt.a", "-lm", "-lpthread"]
+    run(*os.environ.get("CC", "cc").split(), *flags, source, tmp_path / "mlp.o", *library, "-o", tmp_path / "linked")
     (tmp_path / "mlp.o").unlink()
     got = [[float(v) for v in line.split()] for line in run(tmp_path / "linked").splitlines()]
     x = (np.arange(24) % 7 / 8 - 0.25).astype(np.float32).reshape(3, 8)
