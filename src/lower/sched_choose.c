@@ -192,8 +192,9 @@ static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red, ui
     if (argred && fits(red, a)) continue;
     walk_loop(c, L, vc_node, &v);
     if (v.red) v.cost += con ? 2 : 0.5;
-    /* A batch of unknown size that is contiguous nowhere is as likely 1 as it is large: lanes along it would mostly idle. */
-    int64_t e = ext_or(c, a, v.unit ? DYN : 1), used = (e + lanes - 1) / lanes * lanes;
+    /* A batch of unknown size that is contiguous nowhere is as likely 1 as it is large: lanes along it would mostly idle. Of another unknown size a tile of
+     * a contraction wastes some. */
+    int64_t e = ext_or(c, a, !v.unit ? 1 : con ? lanes + lanes / 4 : DYN), used = (e + lanes - 1) / lanes * lanes;
     double cost = v.cost * (double)used / (double)(e > 0 ? e : 1);
     if (e < lanes) cost += 0.2;
     if (maybe_few(c, a)) cost *= 1.2;
