@@ -561,8 +561,15 @@ static PyMethodDef functions[] = {{"onnx", py_onnx, METH_VARARGS, "onnx(path, by
                                   {0}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_model", .m_doc = "Models and packages.", .m_size = -1, .m_methods = functions};
 
+static void log_line(void *user, const char *channel, const char *line) {
+  (void)user;
+  fprintf(stderr, "tenon %s: %s\n", channel, line);
+}
+
 PyMODINIT_FUNC PyInit__model(void);
 PyMODINIT_FUNC PyInit__model(void) {
+  const char *log = getenv("TENON_LOG");
+  if (log && *log) tn_set_log(log_line, NULL);
   if (PyType_Ready(&buffer_type) != 0 || PyType_Ready(&model_type) != 0) return NULL;
   PyObject *m = PyModule_Create(&definition);
   if (!m) return NULL;

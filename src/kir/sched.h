@@ -6,7 +6,8 @@
  * par a/n       the block range: blocks of n positions of axis a, claimed by workers; outermost first
  * share a/n     loops around all `loop`s that follow, in steps of n; loops marked `outer` run once per block before them
  * keep s:how    where the value of stage s lives: reg, scratch; unlisted: recomputed where it is read, or stored in its parameter
- * pack p        parameter p is read from a copy packed once: panels of the vector tile (the weight of a contraction)
+ * pack p        parameter p is read from a copy packed once: panels of the vector tile (the weight of a contraction); lanes along a
+ *               reduction axis: that axis innermost
  * loop s,...    one loop nest that computes stages s,...: reductions first, then stages evaluated on the finished tile
  *   order=a,..  spatial axes, outermost first (block-local where parallel); axes whose position the block or a share fixes are left out
  *   v=a:LxN     vector axis with L lanes, N vectors (spatial, or a reduction axis: partial results merged at the end)

@@ -219,7 +219,7 @@ static tn_status check_pack(checker *c, uint32_t p) {
       here |= c->mark[x];
     }
     const tn_kloop *L = &c->s->loop[c->loop_of[s] - 1];
-    if (here && (!has(deps, L->v_axis) || L->v_red || !k->stage[s].n_red || has(deps, L->r_axis)))
+    if (here && (!has(deps, L->v_axis) || !k->stage[s].n_red || (!L->v_red && has(deps, L->r_axis))))
       BAD(c, "%s is packed, but stage %u does not read it in panels", k->param[p].name, s);
     for (uint32_t i = 0; here && i < c->s->n_par; i++)
       if (c->s->par[i].axis == L->v_axis && c->s->par[i].block % ((int64_t)L->lanes * L->nv))

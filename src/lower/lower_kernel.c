@@ -73,7 +73,7 @@ static const tn_kloop *pack_loop(const tn_kdef *k, tn_kan *an, const tn_ksched *
   uint32_t deps = tn_kan_deps(an, *x);
   for (uint32_t i = 0; i < s->n_loop; i++) {
     const tn_kloop *l = &s->loop[i];
-    if (l->n_red && l->v_axis >= 0 && !l->v_red && (deps >> l->v_axis & 1) && loop_reads(k, l, *x, seen)) return l;
+    if (l->n_red && l->v_axis >= 0 && (deps >> l->v_axis & 1) && loop_reads(k, l, *x, seen)) return l;
   }
   return NULL;
 }
@@ -136,7 +136,9 @@ static tn_status pack(tn_pb *b, const tn_kdef *k, const tn_ksched *s, uint32_t p
   if (!L) return tn_fail(b->d, TN_E_INTERNAL, "no loop reads packed %s", k->param[p].name);
   const tn_lin *l = &an->load[x];
   int64_t T = (int64_t)L->lanes * L->nv, N;
-  if (!tn_dim_as_int(ds, an->extent[L->v_axis], &N)) return tn_fail(b->d, TN_E_INTERNAL, "packed axis is symbolic");
+  bool known = tn_dim_as_int(ds, an->extent[L->v_axis], &N);
+  if (known && L->v_red) T = N > 0 ? N : 1; /* lanes along the reduction: one panel, as wide as the axis */
+  if (!known) return tn_fail(b->d, TN_E_INTERNAL, "packed axis is symbolic");
   /* innermost first */
   tn_lview sv = {.dtype = (tn_dtype)k->param[p].dtype}, dv = sv;
   tn_dim dim[TN_MAX_RANK], ss[TN_MAX_RANK], dd[TN_MAX_RANK];
@@ -150,7 +152,7 @@ static tn_status pack(tn_pb *b, const tn_kdef *k, const tn_ksched *s, uint32_t p
   for (uint32_t i = L->n_red; i-- > 0;) {
     uint32_t a = L->red[i];
     used |= 1u << a;
-    if (l->coef[a] == 0) continue;
+    if (l->coef[a] == 0 || (int)a == L->v_axis) continue;
     if (r >= TN_MAX_RANK - 2) return tn_fail(b->d, TN_E_UNSUPPORTED, "packing of rank over %d", TN_MAX_RANK);
     dim[r] = an->extent[a];
     ss[r] = l->coef[a];

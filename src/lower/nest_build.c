@@ -296,8 +296,24 @@ static void tile(tn_nb *b, void *u) {
     return;
   }
   if (n_rd) {
+    tn_nv inside = tn_nb_inside(b);
+    uint32_t mark = b->n_trail;
     redctx c = {rd, n_rd, 0};
+    if (inside) {
+      tn_n_if(b->n, inside);
+      b->clear = tn_nb_bit(L->r_axis) | tn_nb_bit(L->v_axis);
+      for (uint32_t i = 0; i < L->n_red; i++) b->clear |= 1u << L->red[i];
+      red_loops(b, &c);
+      b->clear = 0;
+      tn_n_end(b->n);
+      tn_nb_scope_end(b, mark);
+      tn_n_if(b->n, tn_n_op2(b->n, TN_S_EQ, inside, tn_n_const(b->n, tn_n_type(b->n, inside), (tn_num){.i = 0})));
+    }
     red_loops(b, &c);
+    if (inside) {
+      tn_n_end(b->n);
+      tn_nb_scope_end(b, mark);
+    }
   }
   finish_tile(b, rd, n_rd);
 }

@@ -75,22 +75,22 @@ tn_nv tn_nb_displaced(tn_nb *b, tn_nv sum, const tn_dim *coef, uint32_t r, uint3
 static tn_nv tail_mask(tn_nb *b, uint32_t q) { return b->masked ? b->mask[q] : 0; }
 
 /* Packed weights: panels of T = lanes*nv positions of the vector axis; inside a panel reduction axes in loop order, then the T lanes; the
- * panels of one setting of the outer axes lie together. *panel = elements of one position of the vector axis = product of red extents. */
+ * panels of one setting of the outer axes lie together. Lanes along the reduction: no panels, that axis lies innermost. *panel = elements of one position of the vector axis = product of red extents. */
 static bool packed_lin(tn_nb *b, tn_kx_id x, tn_dim *coef, tn_dim *lane) {
   const tn_lin *l = &b->an->load[x];
   const tn_kloop *L = b->L;
   tn_dims *ds = b->k->dims;
-  tn_dim T = (tn_dim)L->lanes * L->nv, run = T;
+  tn_dim T = L->v_red ? b->an->extent[L->v_axis] : (tn_dim)L->lanes * L->nv, run = T;
   memset(coef, 0, sizeof(tn_dim) * TN_DEF_MAX_AXES);
   for (uint32_t i = L->n_red; i-- > 0;) {
-    if (l->coef[L->red[i]] == 0) continue;
+    if (l->coef[L->red[i]] == 0 || (int)L->red[i] == L->v_axis) continue;
     coef[L->red[i]] = run;
     run = tn_dim_mul(ds, run, b->an->extent[L->red[i]]);
   }
   tn_dim kprod = tn_dim_floordiv(ds, run, T);
-  coef[L->v_axis] = kprod; /* a panel start j0 (multiple of T) lies at j0 * kprod */
+  coef[L->v_axis] = L->v_red ? 1 : kprod; /* a panel start j0 (multiple of T) lies at j0 * kprod */
   *lane = 1;
-  run = tn_dim_mul(ds, tn_dim_mul(ds, tn_dim_ceildiv(ds, b->an->extent[L->v_axis], T), T), kprod);
+  if (!L->v_red) run = tn_dim_mul(ds, tn_dim_mul(ds, tn_dim_ceildiv(ds, b->an->extent[L->v_axis], T), T), kprod);
   for (uint32_t i = b->k->n_axis; i-- > 0;) {
     if (coef[i] != 0 || l->coef[i] == 0) continue;
     coef[i] = run;
@@ -102,6 +102,7 @@ static bool packed_lin(tn_nb *b, tn_kx_id x, tn_dim *coef, tn_dim *lane) {
 static tn_nv emit_load(tn_nb *b, tn_kx_id x, uint32_t r, uint32_t q) {
   const tn_kx *e = &b->k->x[x];
   const tn_lin *l = &b->an->load[x];
+  const tn_kx_id padding = e->guard && !(b->clear & tn_kan_deps(b->an, e->guard)) ? e->guard : 0; /* 0: none, or known to hold */
   int va = b->L ? b->L->v_axis : -1;
   const tn_dim *coef = l->coef;
   tn_dim pcoef[TN_DEF_MAX_AXES], base = l->base, lane = va >= 0 ? l->coef[va] : 0;
@@ -111,18 +112,19 @@ static tn_nv emit_load(tn_nb *b, tn_kx_id x, uint32_t r, uint32_t q) {
     coef = pcoef;
     base = 0;
   }
-  uint32_t gdeps = e->guard ? tn_kan_deps(b->an, e->guard) : 0, vbit = tn_nb_bit(va);
+  uint32_t gdeps = padding ? tn_kan_deps(b->an, padding) : 0, vbit = tn_nb_bit(va);
   bool opq_v = l->opq_deps && (l->opq_deps & vbit), gv = gdeps & vbit;
   uint32_t lanes = b->lanes;
   int in_axis =
       -1; /* innermost reduction axis that a padding guard does not look at: stepped through from a pointer chosen outside its loop */
-  if (e->guard && !gv && !packed && b->L && b->L->n_red && !b->L->v_red) {
+  if (padding && !gv && !packed && b->L && b->L->n_red && !b->L->v_red) {
     uint32_t a = b->L->red[b->L->n_red - 1];
     if (coef[a] != 0 && !(gdeps >> a & 1) && !(l->opq_deps >> a & 1)) in_axis = (int)a;
   }
-  tn_nv guard = e->guard ? tn_nb_eval(b, e->guard, r, q) : 0, v;
-  tn_nv sum = tn_nb_linear_base(b, coef, base, (packed ? vbit : 0) | tn_nb_bit(in_axis), -1);
-  if (packed)
+  tn_nv guard = padding ? tn_nb_eval(b, padding, r, q) : 0, v;
+  bool panels = packed && !b->L->v_red;
+  tn_nv sum = tn_nb_linear_base(b, coef, base, (panels ? vbit : 0) | tn_nb_bit(in_axis), -1);
+  if (panels)
     sum = tn_nb_add2(
         b, sum,
         tn_nb_add2(b, tn_nb_mul2(b, b->ax[va].tile, tn_nb_dimv(b, coef[va])), tn_n_op2(b->n, TN_S_SUB, b->ax[va].base, b->ax[va].tile)));
@@ -178,7 +180,7 @@ static tn_nv emit_load(tn_nb *b, tn_kx_id x, uint32_t r, uint32_t q) {
       }
     }
   }
-  if (e->guard && (tn_dtype_is_float((tn_dtype)e->dtype) ? e->imm.f != 0 : e->imm.i != 0)) {
+  if (padding && (tn_dtype_is_float((tn_dtype)e->dtype) ? e->imm.f != 0 : e->imm.i != 0)) {
     uint32_t n = tn_n_type(b->n, v).lanes;
     tn_nv o = tn_n_add(b->n, (tn_ninst){.op = TN_N_CONST, .vt = {e->dtype, (uint8_t)n}, .imm = e->imm});
     v = tn_n_select(b->n, tn_nb_splat(b, guard, n), v, o);

@@ -32,6 +32,7 @@ typedef struct tn_nb {
   uint32_t R, NV, lanes;
   tn_nv mask[TN_NB_SLOTS];
   bool masked;
+  uint32_t clear; /* axes of a tile that is known to lie inside: guards that look at one of them hold */
   tn_nv piece_lo, piece_hi;
   int64_t piece_len; /* current piece of the first reduction axis; piece_hi 0: no pieces */
   tn_nv *memo;       /* [n_x][TN_NB_SLOTS] */
@@ -55,6 +56,7 @@ tn_nv tn_nb_scratch_addr(tn_nb *b, uint32_t s, uint32_t r, uint32_t q, tn_dim *c
 int tn_nb_scratch_base(tn_nb *b, uint32_t s, int8_t v_axis, bool outer);
 tn_nv tn_nb_load_at(tn_nb *b, int base, uint8_t dtype, tn_nv addr, tn_dim lane, uint32_t q);
 void tn_nb_store_at(tn_nb *b, int base, uint8_t dtype, tn_nv addr, tn_dim lane, tn_nv opq, tn_nv v, uint32_t q);
+tn_nv tn_nb_inside(tn_nb *b);   /* nest_guard.c: condition that no padding touches the tile; 0 = guards stay */
 tn_nv tn_nb_eval(tn_nb *b, tn_kx_id x, uint32_t r, uint32_t q);
 void tn_nb_hoist(tn_nb *b, tn_kx_id x, uint32_t inner, uint8_t *seen);
 void tn_nb_store_scratch(tn_nb *b, uint32_t s, uint32_t r, uint32_t q, int8_t va, tn_nv v);

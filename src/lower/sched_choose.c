@@ -31,15 +31,6 @@ static int64_t ext_or(const cs *c, uint32_t a, int64_t def) {
 static bool fits(uint32_t m, uint32_t a) { return m >> a & 1; }
 #define DYN 512 /* assumed size of a symbolic axis */
 
-/* An axis of a size that only the run knows, and that may be 1 then: no better than one whose lanes or rows are surely there. */
-static bool maybe_few(const cs *c, uint32_t a) {
-  int64_t lo, hi;
-  if (tn_dim_is_const(c->an->extent[a])) return false;
-  tn_dim_bounds(c->k->dims, c->an->extent[a], &lo, &hi);
-  return lo < 4;
-}
-static int64_t ext_rows(const cs *c, uint32_t a) { return maybe_few(c, a) ? 4 : ext_or(c, a, DYN); }
-
 /* ---- walking what a loop evaluates ---- */
 typedef struct use {
   cs *c;
@@ -83,9 +74,8 @@ typedef struct vc {
   uint32_t axis, all, reds;
   double per, cost;
   bool red;
-  bool has_rows;
+  bool has_rows, packs, strided;
   const tn_kloop *self;
-  bool unit; /* some access steps through the axis element by element */
 } vc;
 static void vc_node(void *u, tn_kx_id x) {
   vc *v = u;
@@ -106,7 +96,6 @@ static void vc_node(void *u, tn_kx_id x) {
   double w = deps == v->all ? 1 : 0.6;
   if (v->reds && !(deps & v->reds)) w *= v->per; /* read once per result */
   int64_t one;
-  v->unit |= fits(deps, v->axis) && tn_dim_as_int(c->k->dims, l->coef[v->axis], &one) && one == 1;
   if (e->guard) {
     uint32_t g = tn_kan_deps(c->an, e->guard);
     int64_t inner = 1; /* steps between two choices of a padded pointer */
@@ -120,11 +109,12 @@ static void vc_node(void *u, tn_kx_id x) {
     v->cost += 8 * w;
   else if (l->coef[v->axis] == 0 || (tn_dim_as_int(c->k->dims, l->coef[v->axis], &one) && one == 1))
     v->cost += w;
-  else if (c->k->param[e->ref].frozen && !v->red)
+  else if (c->k->param[e->ref].frozen && (!v->red || v->packs))
     v->cost += w;
-  else {
-    v->cost += (v->has_rows && !v->red ? 2.2 : 7) * w;
-    if (!v->red && maybe_few(c, v->axis) && !(tn_dim_as_int(c->k->dims, l->coef[v->axis], &one) && one < 4096)) v->cost += 4 * w; /* lanes far apart: a batch */
+  else { /* a gather, unless the operand can be copied to a cache stage first */
+    bool copied = v->has_rows && !v->red && !e->guard && !l->n_opq;
+    v->strided |= !copied;
+    v->cost += (copied ? 2.2 : 7) * w;
   }
 }
 
@@ -173,37 +163,40 @@ static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red, ui
     for (uint32_t b = 0; b < c->k->n_axis; b++)
       if (fits(red, b)) K *= (double)ext_or(c, b, DYN);
     double per = 1 / (1 + K / 32);
-    vc v = {c, a, spatial | red, red, per, fits(common, a) ? 0.4 : 0, fits(red, a), con && rows >= 8, L, false};
+    vc v = {c, a, spatial | red, red, per, fits(common, a) ? 0.4 : 0, fits(red, a), con && rows >= 8, con, false, L};
     for (uint32_t i = 0; i < L->n_stage; i++) {
       const tn_kstage *s = &c->k->stage[L->stage[i]];
       if (s->n_red == 0) { /* stores */
         int64_t one;
         if (s->out >= 0) {
           const tn_lin *l = &c->an->store[L->stage[i]];
-          v.unit |= tn_dim_as_int(c->k->dims, l->coef[a], &one) && one == 1;
           if (fits(l->opq_deps, a))
             v.cost += 8 * per;
           else if (fits(spatial, a))
-            v.cost += per * (l->coef[a] == 0 ? 1.5 : tn_dim_as_int(c->k->dims, l->coef[a], &one) && one == 1 ? 1.5 : 8);
+            {
+            bool unit = tn_dim_as_int(c->k->dims, l->coef[a], &one) && one <= 1;
+            v.strided |= !unit;
+            v.cost += per * (unit ? 1.5 : 8);
+          }
         }
       } else if (s->n_red > 1 && (s->combiner == TN_C_ARGMAX || s->combiner == TN_C_ARGMIN))
         argred = true;
     }
     if (argred && fits(red, a)) continue;
     walk_loop(c, L, vc_node, &v);
-    if (v.red) v.cost += con ? 2 : 0.5;
-    /* A batch of unknown size that is contiguous nowhere is as likely 1 as it is large: lanes along it would mostly idle. Of another unknown size a tile of
-     * a contraction wastes some. */
-    int64_t e = ext_or(c, a, !v.unit ? 1 : con ? lanes + lanes / 4 : DYN), used = (e + lanes - 1) / lanes * lanes;
+    if (v.red) v.cost += con ? 0.5 + 10 * lanes / K : 0.5; /* adding up the lanes */
+    /* a symbolic axis that is not walked element by element is likely a batch, often of 1 */
+    int64_t e = ext_or(c, a, v.strided ? 1 : DYN), used = (e + lanes - 1) / lanes * lanes;
     double cost = v.cost * (double)used / (double)(e > 0 ? e : 1);
     if (e < lanes) cost += 0.2;
-    if (maybe_few(c, a)) cost *= 1.2;
     if (cost < best) {
       best = cost;
       L->v_axis = (int8_t)a;
     }
   }
   if (L->v_axis < 0) return;
+  int64_t all = ext_or(c, (uint32_t)L->v_axis, DYN);
+  while (con && lanes > 4 && lanes / 2 >= all) lanes /= 2;
   L->lanes = (uint8_t)lanes;
   L->v_red = fits(red, (uint32_t)L->v_axis);
 }
@@ -263,6 +256,14 @@ static void rw_node(void *u, tn_kx_id x) {
   }
 }
 
+/* Extent of a candidate for rows. A symbolic axis beside known ones is likely a batch, often of 1; of several symbolic ones the inner is the longer. */
+static int64_t row_ext(const cs *c, uint32_t a, uint32_t cand) {
+  if (tn_dim_is_const(c->an->extent[a])) return ext_or(c, a, 1);
+  for (uint32_t b = 0; b < c->k->n_axis; b++)
+    if (fits(cand, b) && tn_dim_is_const(c->an->extent[b]) && ext_or(c, b, 1) >= 4) return 2;
+  return DYN + a;
+}
+
 static void choose_tile(cs *c, tn_kloop *L, uint32_t spatial) {
   uint32_t regs = c->t->n_vector_regs;
   L->r_axis = -1;
@@ -270,7 +271,8 @@ static void choose_tile(cs *c, tn_kloop *L, uint32_t spatial) {
   if (L->v_axis < 0) return;
   int64_t N = ext_or(c, (uint32_t)L->v_axis, 0), vecs = N ? (N + L->lanes - 1) / L->lanes : 64;
   bool has_red = L->n_red > 0;
-  if (L->v_red) {
+  bool dots = L->v_red && contraction(c, L); /* sums of products along the lanes: rows share the other operand */
+  if (L->v_red && !dots) {
     L->nv = (uint8_t)(vecs >= 4 ? 4 : vecs >= 2 ? 2 : 1);
     return;
   }
@@ -282,15 +284,22 @@ static void choose_tile(cs *c, tn_kloop *L, uint32_t spatial) {
   walk_loop(c, L, rw_node, &r);
   double best = 0.4;
   for (uint32_t a = 0; a < c->k->n_axis; a++) {
-    double g = r.gain[a] * (ext_or(c, a, DYN) < 4 ? 0.6 : maybe_few(c, a) ? 0.8 : 1);
-    if (fits(r.cand, a) && (g > best || (g == best && L->r_axis >= 0 && ext_rows(c, a) > ext_rows(c, (uint32_t)L->r_axis)))) {
+    double g = r.gain[a] * (row_ext(c, a, r.cand) >= 4 ? 1 : 0.6);
+    if (fits(r.cand, a) && (g > best || (g == best && L->r_axis >= 0 && row_ext(c, a, r.cand) > row_ext(c, (uint32_t)L->r_axis, r.cand)))) {
       best = g;
       L->r_axis = (int8_t)a;
     }
   }
   if (has_red && L->r_axis < 0) { /* no reuse to be had: rows still hide the latency of one chain of additions */
     for (uint32_t a = 0; a < c->k->n_axis; a++)
-      if (fits(r.cand, a) && (L->r_axis < 0 || ext_rows(c, a) > ext_rows(c, (uint32_t)L->r_axis))) L->r_axis = (int8_t)a;
+      if (fits(r.cand, a) && (L->r_axis < 0 || row_ext(c, a, r.cand) > row_ext(c, (uint32_t)L->r_axis, r.cand))) L->r_axis = (int8_t)a;
+  }
+  if (dots) {
+    int64_t m = L->r_axis >= 0 ? ext_or(c, (uint32_t)L->r_axis, DYN) : 1;
+    L->rows = (uint8_t)(m < 8 ? m : 8);
+    L->nv = (uint8_t)(vecs >= 2 && L->rows <= 4 ? 2 : 1);
+    if (L->rows <= 1) L->r_axis = -1;
+    return;
   }
   if (!has_red) {
     ex e = {c, 0, 0};
@@ -357,13 +366,12 @@ static void pk_node(void *u, tn_kx_id x) {
   pk *p = u;
   cs *c = p->c;
   const tn_kx *e = &c->k->x[x];
-  if (e->op != TN_KX_LOAD || p->L->v_axis < 0 || p->L->v_red || !p->L->n_red) return;
+  if (e->op != TN_KX_LOAD || p->L->v_axis < 0 || !p->L->n_red) return;
   const tn_lin *l = &c->an->load[x];
   uint32_t deps = tn_kan_deps(c->an, x), red = mask_of(p->L->red, p->L->n_red);
   int64_t one;
-  if (!fits(deps, (uint32_t)p->L->v_axis) || !(deps & red) || (p->L->r_axis >= 0 && fits(deps, (uint32_t)p->L->r_axis)) || l->n_opq ||
-      e->guard)
-    return;
+  if (!fits(deps, (uint32_t)p->L->v_axis) || !(deps & red) || l->n_opq || e->guard) return;
+  if (p->L->v_red ? !c->k->param[e->ref].frozen : p->L->r_axis >= 0 && fits(deps, (uint32_t)p->L->r_axis)) return;
   bool unit = tn_dim_as_int(c->k->dims, l->coef[p->L->v_axis], &one) && one == 1;
   bool frozen = c->k->param[e->ref].frozen;
   if (frozen) { /* packed when every load of the parameter has this form: one load only */
@@ -374,11 +382,12 @@ static void pk_node(void *u, tn_kx_id x) {
       if (fits(deps, a)) all_const &= tn_dim_is_const(c->an->extent[a]);
     int64_t K = 1;
     for (uint32_t i = 0; i < p->L->n_red; i++) K *= ext_or(c, p->L->red[i], 1);
-    if (n == 1 && all_const && l->base == 0 && (!unit || K >= 32) && !read_elsewhere(p, x)) {
+    if (n == 1 && all_const && l->base == 0 && (!unit || (K >= 32 && !p->L->v_red)) && !read_elsewhere(p, x)) {
       c->s->pack[e->ref] = true;
       return;
     }
   }
+  if (p->L->v_red) return;
   /* rows of a power-of-two pitch fall on few cache sets: a copy pays when many row tiles read it */
   bool collide = false;
   int64_t pitch, R = p->L->rows, jb = ext_or(c, (uint32_t)p->L->v_axis, DYN), K = 1;
@@ -594,8 +603,16 @@ static void tiled_blocks(cs *c, tn_kloop *L, uint32_t sp, double work) {
   tn_ksched *s = c->s;
   uint32_t v = (uint32_t)L->v_axis, list[TN_DEF_MAX_AXES], n = 0;
   int64_t T = (int64_t)L->lanes * L->nv, N = ext_or(c, v, DYN), tiles = (N + T - 1) / T;
-  for (uint32_t a = 0; a < c->k->n_axis; a++)
-    if (fits(sp, a) && a != v && (int)a != L->r_axis) list[n++] = a;
+  for (uint32_t a = 0; a < c->k->n_axis; a++) {
+    if (!fits(sp, a) || a == v || (int)a == L->r_axis) continue;
+    if (tn_dim_is_const(c->an->extent[a]) || s->n_loop > 1) {
+      list[n++] = a;
+      continue;
+    }
+    add_par(s, a, 1); /* symbolic, likely a batch: blocks must be many even when it is 1; when it is long a worker claims several */
+    work /= (double)ext_or(c, a, DYN);
+    s->grain = work < 6000 ? (int64_t)(6000 / (work < 1 ? 1 : work)) + 1 : 1;
+  }
   if (L->r_axis >= 0) list[n++] = (uint32_t)L->r_axis;
   double want = c->threads * 4.0, most = work / 12000, M = 1;
   if (want > most) want = most < 1 ? 1 : most;

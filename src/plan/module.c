@@ -230,14 +230,14 @@ static tn_status nesting(const check *c, uint8_t *height, uint32_t f, uint32_t d
 }
 
 /* A plan in a module has nobody to ask, and its inputs and constants are shared: they are not written. Nor does it keep copies of inputs by their
- * address: a session gives the same memory to other values. What it makes of constants alone in its first run (a packed buffer from nothing) stays. */
+ * address: a session gives the same memory to other values. */
 static tn_status plan(const check *c, uint32_t i) {
   const tn_plan *p = c->m->plan[i];
   if (!p) BAD(c, "plan %u is missing", i);
   TN_TRY(tn_plan_verify(c->d, p));
   if (p->n_host) BAD(c, "plan '%s' makes host calls", p->name);
   for (uint32_t k = 0; k < p->n_buf; k++)
-    if (p->buf[k].kind == TN_PB_PACKED && p->buf[k].n_source) BAD(c, "plan '%s' keeps a packed copy of an input", p->name);
+    if (p->buf[k].kind == TN_PB_PACKED) BAD(c, "plan '%s' keeps a packed copy of an input", p->name);
   for (uint32_t k = 0; k < p->n_step; k++) {
     const tn_pstep *s = &p->step[k];
     for (uint32_t j = s->n_in; s->kind == TN_PS_LIB && j < s->n_arg; j++) {

@@ -104,7 +104,7 @@ static bool pack_weight(bench *b, uint32_t param, const char *src, gen_mem *out,
   uint32_t deps = tn_kan_deps(an, x);
   for (uint32_t i = 0; i < b->s->n_loop && !L; i++) {
     const tn_kloop *q = &b->s->loop[i];
-    if (!q->n_red || q->v_axis < 0 || q->v_red || !(deps >> q->v_axis & 1)) continue;
+    if (!q->n_red || q->v_axis < 0 || !(deps >> q->v_axis & 1)) continue;
     L = q;
   }
   if (!L) {
@@ -116,11 +116,12 @@ static bool pack_weight(bench *b, uint32_t param, const char *src, gen_mem *out,
     if (tn_dim_eval(b->c->dims, an->extent[a], b->sym, &ext[a]) != TN_OK ||
         tn_dim_eval(b->c->dims, an->load[x].coef[a], b->sym, &coef[a]) != TN_OK)
       return false;
+  if (L->v_red) run = T = ext[L->v_axis] > 0 ? ext[L->v_axis] : 1; /* no panels: the axis lies innermost */
   uint32_t used = 1u << L->v_axis;
   for (uint32_t i = L->n_red; i-- > 0;) {
     uint32_t a = L->red[i];
     used |= 1u << a;
-    if (!coef[a]) continue;
+    if (!coef[a] || (int)a == L->v_axis) continue;
     to[a] = run;
     run *= ext[a];
   }
