@@ -7,6 +7,7 @@
 
 typedef enum tn_k_isa { TN_K_BASE, TN_K_AVX2, TN_K_AVX512, TN_K_N_ISAS } tn_k_isa;
 tn_k_isa tn_k_best_isa(void); /* the best the machine has and TENON_ISA allows */
+bool tn_k_vnni(void);         /* that is AVX-512, with byte products (vpdpbusd) */
 
 static inline int64_t tn_k_numel(const tn_tensor *t) {
   int64_t n = 1;

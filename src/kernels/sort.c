@@ -88,7 +88,7 @@ typedef struct isa {
   static const isa isa_##name = {keys_##name, early_##name};
 #if defined(__x86_64__)
 #if defined(__GNUC__) && !defined(__clang__)
-DEFINE_ISA(base, __attribute__((optimize("no-tree-vectorize")))) /* nothing of Tenon runs below AVX2 there */
+DEFINE_ISA(base, __attribute__((optimize("Os")))) /* nothing of Tenon runs below AVX2 there */
 #else
 DEFINE_ISA(base, )
 #endif

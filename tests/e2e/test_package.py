@@ -141,6 +141,14 @@ def test_portable_alone(net, examples, tmp_path):
     assert "a portable form that only libtenon can use" in run(examples[0], package, fine=False)
 
 
+def test_small(tmp_path):
+    """What the run time weighs. When this fails, `nm -S --size-sort build/libtenon_rt.so | tail` says who put it on."""
+    if not shutil.which("strip") or "_asan" in run("nm", "-D", BUILD / "libtenon_rt.so"):
+        pytest.skip("no strip, or built with sanitizers")
+    run("strip", "-o", tmp_path / "rt.so", BUILD / "libtenon_rt.so")
+    assert (tmp_path / "rt.so").stat().st_size < 300_000
+
+
 def test_signed(net, tmp_path):
     package = shutil.copy(net[0], tmp_path / "net.tnp")
     if "no libsodium" in (subprocess.run([PROGRAM, "keys", tmp_path / "a"], capture_output=True, text=True).stderr):
