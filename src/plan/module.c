@@ -237,7 +237,7 @@ static tn_status plan(const check *c, uint32_t i) {
   TN_TRY(tn_plan_verify(c->d, p));
   if (p->n_host) BAD(c, "plan '%s' makes host calls", p->name);
   for (uint32_t k = 0; k < p->n_buf; k++)
-    if (p->buf[k].kind == TN_PB_PACKED) BAD(c, "plan '%s' keeps a packed copy of an input", p->name);
+    if (p->buf[k].kind == TN_PB_PACKED && p->buf[k].n_source) BAD(c, "plan '%s' keeps a packed copy of an input", p->name);
   for (uint32_t k = 0; k < p->n_step; k++) {
     const tn_pstep *s = &p->step[k];
     for (uint32_t j = s->n_in; s->kind == TN_PS_LIB && j < s->n_arg; j++) {
