@@ -48,8 +48,8 @@ def made_models(folder):
         return save(name, nodes, weights, ["N", 3, "H", "W"], "y", ["N", c, 1, 1])
 
     def save(name, nodes, weights, dims, out, out_dims):
-        value = lambda n, d: helper.make_tensor_value_info(n, TensorProto.FLOAT, d)
-        graph = helper.make_graph(nodes, name, [value("x", dims)], [value(out, out_dims)], weights)
+        ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in (("x", dims), (out, out_dims))]
+        graph = helper.make_graph(nodes, name, ends[:1], ends[1:], weights)
         path = os.path.join(folder, name + ".onnx")
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
         return path

@@ -176,7 +176,7 @@ CLI_NOTES = {
 `NAME.h` with typed calls; link both with `libtenon_rt`. `--strict` makes every declared shape that contradicts the inferred one an error.""",
     "run": """Inputs by name from a `.npz`; or a `.npy` or ONNX `.pb` for the next input, or `NAME=FILE` for a certain one; or a folder with `NAME.npy`, `NAME.pb` or
 `input_0.pb`, ... Lists stand in a `.npz` as `NAME/0`, `NAME/1`, ..., maps as `NAME/keys` and `NAME/values`, for results too. Types that NumPy lacks are
-bytes of their size; bfloat16 is also taken, and given, as float32. `--random` makes up what is missing: floats in [-1, 1), integers 0 or 1, free sizes 1.""",
+bytes of their size; bfloat16 is also taken, and given, as float32. `--random` makes up what is missing: floats in [-1, 1), integers 0 or 1, free sizes as `--shape` says, else 1.""",
     "bench": """`--kernels` runs again with a log of every step. GFLOP/s counts scalar operations of the kernel's definition, GB/s the bytes of its operands, each once;
 both stand against peaks measured in the same run on as many threads.""",
     "inspect": """`--memory` adds a line for every buffer. `--verify-only` reads the whole file, checks every checksum and rule and loads nothing: machine code in a package

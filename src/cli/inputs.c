@@ -242,8 +242,8 @@ static const struct { int8_t dtype, size; } store[] = {[1] = {TN_F32, 4}, [2] = 
                                                        [10] = {TN_F16, 2}, [11] = {TN_F64, 8}, [12] = {TN_U32, 4}, [13] = {TN_U64, 8}, [16] = {TN_BF16, 2}, [17] = {TN_U8, 1}, [18] = {TN_U8, 1},
                                                        [19] = {TN_U8, 1}, [20] = {TN_U8, 1}, [21] = {TN_U8, 1}, [22] = {TN_I8, 1}, [23] = {TN_U8, 1}, [24] = {TN_U8, 1}, [25] = {TN_U8, 1}, [26] = {TN_I8, 1}};
 
-/* Free dims: what --shape says for this input of a package or a name; else 1. */
-static int made_up(filler *f, size_t i, uint64_t *seed) {
+/* Free dims: what --shape says for this input, else 1. */
+static int made_up(filler *f, size_t i, const tn_compile_options *o, uint64_t *seed) {
   tn_port p;
   tn_model_in(f->m, (uint32_t)i, &p);
   if (p.kind != 0 || p.rank < 0 || p.elem <= 0 || p.elem >= (int)(sizeof store / sizeof *store) || !store[p.elem].size) {
@@ -251,8 +251,11 @@ static int made_up(filler *f, size_t i, uint64_t *seed) {
     return CLI_FAILED;
   }
   int64_t dim[32], n = 1;
+  const tn_compile_shape *given = NULL;
+  for (uint32_t k = 0; k < o->n_shape; k++)
+    if (strcmp(o->shape[k].input, p.name) == 0 && o->shape[k].rank == p.rank) given = &o->shape[k];
   for (int k = 0; k < p.rank && k < 32; k++) {
-    dim[k] = p.dim[k] >= 0 ? p.dim[k] : 1;
+    dim[k] = p.dim[k] >= 0 ? p.dim[k] : given && given->dim[k] >= 0 ? given->dim[k] : 1;
     if (__builtin_mul_overflow(n, dim[k], &n) || n > INT64_MAX / 8) return cli_failed(f->command, "an input too large to make up");
   }
   size_t size = (size_t)store[p.elem].size;
@@ -266,17 +269,18 @@ static int made_up(filler *f, size_t i, uint64_t *seed) {
 }
 
 int cli_inputs_get(const char *command, const tn_model *m, const cli_inputs *x, const cli_common *c, tn_value **in) {
+  static cli_shapes room;
   filler f = {command, m, in, tn_model_n_in(m)};
+  tn_compile_options o;
   uint64_t seed = (uint64_t)x->seed;
-  (void)c;
   for (size_t i = 0; i < f.n; i++) in[i] = NULL;
-  int r = CLI_OK;
+  int r = cli_compile_options(command, c, &room, &o);
   for (int i = 0; i < x->files.n && r == CLI_OK; i++) r = one(&f, x->files.at[i]);
   for (size_t i = 0; i < f.n && r == CLI_OK; i++) {
     tn_port p;
     tn_model_in(m, (uint32_t)i, &p);
     if (in[i]) continue;
-    if (x->random) r = made_up(&f, i, &seed);
+    if (x->random) r = made_up(&f, i, &o, &seed);
     else if (p.kind != 2 && p.kind != 3) {
       char text[300];
       cli_port_text(&p, text, sizeof text);

@@ -93,7 +93,6 @@ int cli_model_load(const char *command, const char *path, const cli_common *c, c
     char why[2048] = "";
     tn_model_options_init(&mo);
     mo.isa = c->isa;
-    if (c->shape.n) return cli_usage(command, "--shape is for ONNX models; a package has its shapes");
     tn_status st = tn_model_open(path, &mo, &out->m, why, sizeof why);
     if (st != TN_OK) {
       fprintf(stderr, "tenon %s: %s: %s: %s\n", command, path, tn_status_name(st), why);

@@ -40,4 +40,6 @@ tn_status tn_k_lstm(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor 
 /* The same for a GRU; in = {x[T,B,I], w_ih[3H,I], w_hh[3H,H], b_ih[3H], b_hh[3H], h0[B,H]}; out = {y[T,B,H], hT[B,H]}. Gate order r,z,n, and b_hh of n under
  * the reset gate, as torch.nn.GRU documents. */
 tn_status tn_k_gru(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out);
+/* x u8[.., K], w i8 packed as [ceil(N/16)][ceil(K/4)][16][4], out i32[.., N]; all row-major. TN_E_VERIFY: shapes that do not fit. */
+tn_status tn_k_qdot(tn_pool *pool, const tn_tensor *x, const tn_tensor *w, tn_tensor *out);
 #endif

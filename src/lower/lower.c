@@ -378,6 +378,7 @@ static tn_status library(tn_pb *b, uint32_t node) {
       lib = n->op == TN_OP_GRU ? TN_LIB_GRU : TN_LIB_LSTM;
       param[np++] = tn_attr_bool(n, "reverse", false);
       break;
+    case TN_OP_QDOT: lib = TN_LIB_QDOT; break;
     case TN_OP_INDEX_PUT: {
       lib = TN_LIB_INDEX_PUT;
       int nd = tn_attr_dims(n, "dims", dims, TN_MAX_RANK);

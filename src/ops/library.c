@@ -1,5 +1,5 @@
 /* Ops that stay library kernels in compiled models: scatter (torch.scatter, scatter_reduce with include_self), sort, topk and
- * one direction of one LSTM or GRU layer. Sort is always stable, so the `stable` attribute asks for nothing more. */
+ * one direction of one LSTM or GRU layer, products of bytes. Sort is always stable, so the `stable` attribute asks for nothing more. */
 #include "ops/ops_int.h"
 #include <string.h>
 
@@ -91,3 +91,18 @@ tn_status tn_infer_LSTM(tn_infer_ctx *c) { return infer_layer(c, 4, "rows of wei
 tn_status tn_infer_GRU(tn_infer_ctx *c) { return infer_layer(c, 3, "rows of weights and biases, 3 * hidden", 1); }
 tn_status tn_eval_LSTM(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_lstm(NULL, c->in, tn_attr_bool(c->n, "reverse", false), c->out)); }
 tn_status tn_eval_GRU(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_gru(NULL, c->in, tn_attr_bool(c->n, "reverse", false), c->out)); }
+
+tn_status tn_infer_QDOT(tn_infer_ctx *c) {
+  const tn_type *x = tn_rule_in(c, 0), *w = tn_rule_in(c, 1);
+  tn_dims *t = c->g->dims;
+  tn_dim dim[TN_MAX_RANK], n;
+  if (x->dtype != TN_U8 || w->dtype != TN_I8) return tn_rule_fail(c, "of %s and %s, wants u8 and i8", tn_dtype_name(x->dtype), tn_dtype_name(w->dtype));
+  if (x->rank < 1 || w->rank != 4) return tn_rule_fail(c, "ranks %u and %u, wants at least 1 and 4", x->rank, w->rank);
+  TN_TRY(tn_rule_dims(c, "size", 1, &n, NULL));
+  TN_TRY(tn_rule_equal(c, w->dim[0], tn_dim_ceildiv(t, n, 16), "panels of w and size over 16"));
+  TN_TRY(tn_rule_equal(c, w->dim[1], tn_dim_ceildiv(t, x->dim[x->rank - 1], 4), "groups of w and the last dim of x over 4"));
+  if (w->dim[2] != 16 || w->dim[3] != 4) return tn_rule_fail(c, "w is no panels of %d columns in groups of %d", 16, 4);
+  for (uint32_t i = 0; i < x->rank; i++) dim[i] = i + 1 < x->rank ? x->dim[i] : n;
+  return tn_rule_result(c, TN_I32, x->rank, dim);
+}
+tn_status tn_eval_QDOT(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_qdot(NULL, &c->in[0], &c->in[1], c->out)); }

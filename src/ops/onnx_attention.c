@@ -2,7 +2,7 @@
  *
  * Attention is contract, scale, mask, softmax, contract: the form passes/fuse_attention.c makes one kernel of. Heads that share a key head get a dim of
  * their own, so nothing is repeated. f16 and bf16 are computed in f32 and rounded where a product takes them. A row in which nobody may be attended gives
- * zeros. LinearAttention's recurrence is written out step by step, for a constant number of at most 64 steps.
+ * zeros. LinearAttention's recurrence is written out for up to 64 steps, and a loop otherwise.
  * (https://onnx.ai/onnx/operators/onnx__Attention.html and so on) */
 #include "onnx_nn.h"
 
@@ -253,6 +253,32 @@ tn_status tn_ox_rotary_embedding(tn_ox *c) {
 
 enum { MAX_STEPS = 64 };
 
+typedef struct linear { tn_ox *c; bool gated, delta; double scale; } linear;
+
+/* One step: the state S[B, g, dk, dv] decays, takes in k and v, and answers q[B, g, r, dk]. */
+static tn_ref linear_step(tn_decomp_ctx *b, const linear *f, tn_ref q, tn_ref k, tn_ref v, tn_ref decay, tn_ref beta, tn_ref *S) {
+  if (f->gated) *S = tn_nn_mul(b, *S, tn_b_unsq(b, tn_b_1(b, TN_OP_EXP, decay), 3));
+  if (f->delta) v = tn_nn_mul(b, beta, tn_nn_sub(b, v, tn_b_contract(b, "bhdm,bhd->bhm", *S, k)));
+  *S = tn_nn_add(b, *S, tn_nn_mul(b, tn_b_unsq(b, k, 3), tn_b_unsq(b, v, 2)));
+  return tn_b_muln(b, tn_b_contract(b, "bgrd,bgdm->bgrm", q, *S), f->scale);
+}
+static tn_ref step_of(tn_decomp_ctx *b, tn_ref x, int64_t i) { return x.id ? tn_b_sq(b, tn_b_slice(b, x, 2, i, 1, 1), 2) : x; }
+static tn_status linear_fill(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t n_in) {
+  const linear *f = ctx;
+  tn_ox own = tn_ox_inside(f->c, env);
+  tn_decomp_ctx *b = &own.b;
+  tn_ref S = in[2], part[5] = {{0}}, out[3];
+  for (uint32_t k = 3, n = 0; k < n_in && n < 5; k++) {
+    if (n == 3 && !f->gated) n++;
+    part[n] = tn_b_take(b, in[k], in[0], n ? 2 : 3);
+    n++;
+  }
+  out[2] = linear_step(b, f, part[0], part[1], part[2], part[3], part[4], &S);
+  out[1] = S;
+  out[0] = tn_b_int(b, 1, TN_BOOL);
+  return b->st != TN_OK ? b->st : tn_ox_body_outputs(&own, out, 3);
+}
+
 tn_status tn_ox_linear_attention(tn_ox *c) {
   tn_decomp_ctx *b = &c->b;
   tn_ref q = tn_ox_in(c, 0), k = tn_ox_in(c, 1), v = tn_ox_in(c, 2), past = tn_ox_opt(c, 3), decay = tn_ox_opt(c, 4), beta = tn_ox_opt(c, 5), y[MAX_STEPS];
@@ -266,7 +292,6 @@ tn_status tn_ox_linear_attention(tn_ox *c) {
   if (!gated && !delta && strcmp(rule, "linear")) return tn_ox_bad(c, "update_rule is '%s'", rule);
   if (gated != !!decay.id || delta != !!beta.id) return tn_ox_bad(c, "decay or beta missing or of no use for '%s'", rule);
   if (hk < 1 || hq < 1 || hq % hk) return tn_ox_bad(c, "%lld query heads for %lld key heads", (long long)hq, (long long)hk);
-  if (!tn_dim_is_const(d[1]) || d[1] < 1 || d[1] > MAX_STEPS) return tn_ox_unsup(c, "a number of steps that is symbolic, 0 or over %d", MAX_STEPS);
   tn_dtype t = tn_b_dtype(b, q), ts = past.id ? tn_b_dtype(b, past) : t, ct = t == TN_F64 ? TN_F64 : TN_F32;
   tn_dim T = d[1];
   q = tn_nn_heads(c, tn_b_cast(b, q, ct), hq);
@@ -278,6 +303,7 @@ tn_status tn_ox_linear_attention(tn_ox *c) {
   }
   if (beta.id) {
     if (tn_nn_shape(c, beta, 3, 3, "beta", dd) < 0) return b->st;
+    if (dd[2] != 1) beta = tn_nn_fixed(c, beta, 2, hk);
     beta = tn_nn_heads(c, tn_b_cast(b, beta, ct), dd[2] == 1 ? 1 : hk);
   }
   if (b->st != TN_OK) return b->st;
@@ -287,16 +313,27 @@ tn_status tn_ox_linear_attention(tn_ox *c) {
   tn_ref S = past.id ? tn_b_cast(b, past, ct) : tn_b_zeros(b, s, 4, ct);
   s[0] = d[0]; s[1] = hk; s[2] = hq / hk; s[3] = T; s[4] = dk;
   q = tn_b_reshape(b, q, s, 5);
-  for (int64_t i = 0; i < T && b->st == TN_OK; i++) {
-    tn_ref ki = tn_b_sq(b, tn_b_slice(b, k, 2, i, 1, 1), 2), vi = tn_b_sq(b, tn_b_slice(b, v, 2, i, 1, 1), 2), qi = tn_b_sq(b, tn_b_slice(b, q, 3, i, 1, 1), 3);
-    if (gated) S = tn_nn_mul(b, S, tn_b_unsq(b, tn_b_1(b, TN_OP_EXP, tn_b_sq(b, tn_b_slice(b, decay, 2, i, 1, 1), 2)), 3));
-    if (delta) vi = tn_nn_mul(b, tn_b_sq(b, tn_b_slice(b, beta, 2, i, 1, 1), 2), tn_nn_sub(b, vi, tn_b_contract(b, "bhdm,bhd->bhm", S, ki)));
-    S = tn_nn_add(b, S, tn_nn_mul(b, tn_b_unsq(b, ki, 3), tn_b_unsq(b, vi, 2)));
-    y[i] = tn_b_unsq(b, tn_b_muln(b, tn_b_contract(b, "bgrd,bgdm->bgrm", qi, S), scale), 3);
+  linear f = {c, gated, delta, scale};
+  tn_ref o;
+  if (tn_dim_is_const(T) && T > 0 && T <= MAX_STEPS) {
+    for (int64_t i = 0; i < T && b->st == TN_OK; i++) {
+      tn_ref ki = step_of(b, k, i), vi = step_of(b, v, i), gi = step_of(b, decay, i), bi = step_of(b, beta, i);
+      y[i] = tn_b_unsq(b, linear_step(b, &f, tn_b_sq(b, tn_b_slice(b, q, 3, i, 1, 1), 3), ki, vi, gi, bi, &S), 3);
+    }
+    if (b->st != TN_OK) return b->st;
+    o = tn_b_concat(b, y, (uint32_t)T, 3);
+  } else {                                             /* [T, B, g, r, dv] to [B, g, r, T, dv] */
+    static const int perm[5] = {1, 2, 3, 0, 4};
+    tn_ref more[5] = {q, k, v, decay, beta}, out[2];
+    uint32_t n = 3;
+    if (decay.id) more[n++] = decay;
+    if (beta.id) more[n++] = beta;
+    if (tn_ox_repeat(c, T, linear_fill, &f, &S, 1, more, n, 1, out) != TN_OK) return b->st;
+    S = out[0];
+    o = tn_b_permute(b, out[1], perm);
   }
-  if (b->st != TN_OK) return b->st;
   s[1] = hq; s[2] = T; s[3] = dv;
-  tn_ref o = tn_b_reshape(b, tn_b_concat(b, y, (uint32_t)T, 3), s, 4);
+  o = tn_b_reshape(b, o, s, 4);
   if (c->n_out > 1) tn_ox_ret(c, 1, tn_b_cast(b, S, ts));
   return tn_ox_ret(c, 0, tn_b_cast(b, tn_nn_unheads(c, o), t));
 }

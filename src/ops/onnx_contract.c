@@ -15,7 +15,8 @@ tn_ref tn_ox_matmul_of(tn_ox *c, tn_ref a, tn_ref b) {
   return tn_b_product(&c->b, a, b, ra == 1 ? "k" : "ik", rb == 1 ? "k" : "kj", lo);
 }
 tn_status tn_ox_matmul(tn_ox *c) {
-  tn_ref a = tn_ox_in(c, 0), b = tn_ox_in(c, 1);
+  tn_ref a = tn_ox_in(c, 0), b = tn_ox_in(c, 1), y;
+  if (tn_ox_dequantised_matmul(c, a, b, &y)) return tn_ox_ret(c, 0, y);
   return mx_ret_as(c, 0, tn_ox_matmul_of(c, a, b), mx_dtype(c, a));
 }
 

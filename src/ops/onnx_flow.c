@@ -323,16 +323,24 @@ static tn_status run_loop(loop *l) {
   return c->b.st;
 }
 /* Builders for the graph of a body. */
-static tn_ox inside(const tn_ox *c, tn_ox_env *env) {
+tn_ox tn_ox_inside(const tn_ox *c, tn_ox_env *env) {
   tn_ox in = *c;
   in.e = env;
   in.b = (tn_decomp_ctx){.d = c->b.d, .g = env->g};
   return in;
 }
-static tn_status outputs(tn_ox *in, const tn_ref *r, uint32_t n) {
+tn_status tn_ox_body_outputs(tn_ox *in, const tn_ref *r, uint32_t n) {
   for (uint32_t k = 0; k < n && in->b.st == TN_OK; k++)
     if (tn_graph_add_output(in->b.g, r[k]) != TN_OK) in->b.st = tn_fail(in->b.d, TN_E_NOMEM, "outputs of a body");
   return in->b.st;
+}
+
+tn_status tn_ox_repeat(tn_ox *c, tn_dim trips, tn_ox_fill fill, void *ctx, const tn_ref *carried, uint32_t n, const tn_ref *extra, uint32_t n_extra, uint32_t n_scan, tn_ref *out) {
+  loop l = {.c = c, .fill = fill, .ctx = ctx, .count = tn_b_dimval(&c->b, trips, TN_I64), .carried = carried, .n = n, .extra = extra, .n_extra = n_extra, .n_scan = n_scan, .trips = trips};
+  if (c->b.st != TN_OK) return c->b.st;
+  TN_TRY(run_loop(&l));
+  for (uint32_t k = 0; k < n + n_scan; k++) out[k] = l.out[k];
+  return c->b.st;
 }
 
 /* ---- Loop ---- */
@@ -340,7 +348,7 @@ typedef struct loop_ctx { tn_ox *c; const tn_ox_attr *body; uint32_t n_out; bool
 
 static tn_status loop_fill(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t n_in) {
   loop_ctx *l = ctx;
-  tn_ox own = inside(l->c, env);
+  tn_ox own = tn_ox_inside(l->c, env);
   tn_ref *out = TN_NEW(env->g->arena, tn_ref, l->n_out + 1u);
   tn_dim known;
   if (!out) return tn_fail(own.b.d, TN_E_NOMEM, "results of a body");
@@ -349,7 +357,7 @@ static tn_status loop_fill(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t
     l->endless = out[0].id == in[1].id || (tn_ox_items(&own, out[0], &known, 1) == 1 && known == 1);
     if (tn_type_numel(tn_typeof(env->g, out[0])) == 1) out[0] = tn_b_reshape(&own.b, out[0], NULL, 0);
   }
-  return outputs(&own, out, l->n_out);
+  return tn_ox_body_outputs(&own, out, l->n_out);
 }
 static bool is_tensor(const tn_ox *c, tn_ref r) { return tn_typeof(c->b.g, r)->dtype != TN_OBJ; }
 tn_status tn_ox_loop(tn_ox *c) {
@@ -389,7 +397,7 @@ typedef struct scan_ctx {
 
 static tn_status scan_fill(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t n_in) {
   scan_ctx *s = ctx;
-  tn_ox own = inside(s->c, env);
+  tn_ox own = tn_ox_inside(s->c, env);
   tn_decomp_ctx *b = &own.b;
   tn_ref arg[128], *out = TN_NEW(env->g->arena, tn_ref, s->n_out + 2u);
   if (!out || s->n_state + s->n_scan > 128) return tn_fail(b->d, TN_E_NOMEM, "results of a body");
@@ -404,7 +412,7 @@ static tn_status scan_fill(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t
   TN_TRY(b->st);
   TN_TRY(env->inlined(env, b->d, s->body, arg, s->n_state + s->n_scan, out + 1, s->n_out));
   out[0] = tn_b_int(b, 1, TN_BOOL);
-  return outputs(&own, out, s->n_out + 1);
+  return tn_ox_body_outputs(&own, out, s->n_out + 1);
 }
 static int64_t item(const int64_t *v, int n, uint32_t k) { return (int)k < n ? v[k] : 0; }
 /* Stacked results are moved to the axis and turned to the direction that are asked for. */
@@ -498,7 +506,7 @@ typedef struct map_ctx { tn_ox *c; const tn_ox_attr *body; uint32_t n_in, n_out;
 
 static tn_status map_fill(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t n_in) {
   map_ctx *m = ctx;
-  tn_ox own = inside(m->c, env);
+  tn_ox own = tn_ox_inside(m->c, env);
   tn_ref arg[64], out[65];
   (void)n_in;
   for (uint32_t k = 0; k < m->n_in; k++) {
@@ -509,7 +517,7 @@ static tn_status map_fill(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t 
   TN_TRY(env->inlined(env, own.b.d, m->body, arg, m->n_in, out + 1, m->n_out));
   for (uint32_t k = 0; k < m->n_out; k++) out[1 + k] = tn_ox_insert(&own, in[2 + k], out[1 + k], (tn_ref){0});
   out[0] = tn_b_int(&own.b, 1, TN_BOOL);
-  return outputs(&own, out, m->n_out + 1);
+  return tn_ox_body_outputs(&own, out, m->n_out + 1);
 }
 tn_status tn_ox_sequence_map(tn_ox *c) {
   map_ctx m = {.c = c, .body = graph_attr(c, "body"), .n_in = c->n_in, .n_out = c->n_out};

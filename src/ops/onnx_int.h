@@ -74,4 +74,11 @@ tn_ref tn_ox_dyn(tn_ox *c, const char *op, const tn_ref *in, uint32_t n_in, cons
 static inline tn_ref tn_ox_nth(tn_ref r, uint32_t k) { tn_ref x = {r.id ? r.id + k : 0}; return x; }
 tn_ref tn_ox_none(tn_ox *c);                                            /* DYN "none" */
 tn_type tn_ox_type(tn_ox *c, tn_dtype t, int rank, const tn_dim *dim);
+
+/* ---- steps that a run repeats (onnx_flow.c): a loop whose body `fill` builds. It gets values of the body's graph: iteration (i64[]), condition, carried[n],
+ * extra[n_extra], and adds the outputs: condition, carried, what each step adds to the n_scan stacks. out[n + n_scan]: last carried values, stacks [trips, ..]. ---- */
+typedef tn_status (*tn_ox_fill)(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t n_in);
+tn_status tn_ox_repeat(tn_ox *c, tn_dim trips, tn_ox_fill fill, void *ctx, const tn_ref *carried, uint32_t n, const tn_ref *extra, uint32_t n_extra, uint32_t n_scan, tn_ref *out);
+tn_ox tn_ox_inside(const tn_ox *c, tn_ox_env *env);                      /* builders for a body's graph */
+tn_status tn_ox_body_outputs(tn_ox *in, const tn_ref *r, uint32_t n);
 #endif

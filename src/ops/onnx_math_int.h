@@ -46,6 +46,10 @@ tn_ref tn_ox_log_softmax_of(tn_ox *c, tn_ref x, const int *ax, int n);
  * of w. acc * (sa * sb / sy), rounded, plus zero point z, saturated to element type `to`, as result 0. x as whole numbers 0..255 (f32) by its own range, with scale
  * and zero point (f32 scalars). */
 tn_ref tn_ox_whole_matmul(tn_ox *c, tn_ref x, tn_ref zx, int axis, tn_ref w, tn_ref zw);
+/* onnx_qdot.c: the first of these with a constant weight w[K, N] on the byte units, when that suits; zx as i32 (scalar, or broadcast over the result), zw constant.
+ * false: nothing is built. And MatMul of two operands that DequantizeLinear made of bytes. */
+bool tn_ox_byte_matmul(tn_ox *c, tn_ref x, tn_ref zx, tn_ref w, tn_ref zw, tn_ref *out);
+bool tn_ox_dequantised_matmul(tn_ox *c, tn_ref a, tn_ref b, tn_ref *out);
 tn_status tn_ox_requantised(tn_ox *c, tn_ref acc, tn_ref sa, tn_ref sb, tn_ref sy, tn_ref z, int to);
 void tn_ox_dynamic_u8(tn_ox *c, tn_ref x, tn_ref *y, tn_ref *scale, tn_ref *zero);
 tn_ref tn_ox_cast_string(tn_ox *c, tn_ref x, int to);                   /* from strings, or to them (8) */

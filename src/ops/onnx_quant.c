@@ -189,6 +189,13 @@ static tn_ref exact(tn_ox *c, tn_ref y, bool small_floats) { return small_floats
 
 tn_ref tn_ox_whole_matmul(tn_ox *c, tn_ref x, tn_ref zx, int axis, tn_ref w, tn_ref zw) {
   part a = part_of(c, x, zx), b = part_of(c, w, zw);
+  tn_ref z = a.z, y;
+  if (!mx_ok(c)) return a.x;
+  if (z.id && b.most > 0) {
+    z = mx_cast(c, tn_ox_scalar(c, z), TN_I32);
+    if (mx_ok(c) && mx_rank(c, z) == 1 && axis >= 0) z = tn_b_along(&c->b, z, axis, mx_rank(c, a.x));
+  }
+  if (a.most > 0 && tn_ox_byte_matmul(c, a.x, z, b.x, b.z, &y)) return y;
   if (!mx_ok(c)) return a.x;
   int rb = mx_rank(c, b.x);
   tn_dim k = rb ? tn_b_dim(&c->b, b.x, rb >= 2 ? rb - 2 : 0) : 1, n = rb >= 2 ? tn_b_dim(&c->b, b.x, rb - 1) : 1;

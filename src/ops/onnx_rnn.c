@@ -1,5 +1,5 @@
 /* onnx_rnn: RNN, GRU, LSTM in all directions. The plain forms (usual activations, no clipping, no peepholes) are library prims, one per direction, for any
- * number of steps; the rest is written out step by step, for a constant number of at most 64 steps.
+ * number of steps; the rest is written out step by step for a constant number of at most 64 steps, and is a loop that the run repeats otherwise.
  *
  * Sequence lengths: behind a sequence's end the state must stay. A library prim is told so through the data: x gets one more feature that is 1 there, and
  * its weight is a huge number, so that the gates which keep the state are exactly 1 and those which change it exactly 0. A reverse direction with lengths
@@ -258,41 +258,99 @@ static void gru_step(tn_decomp_ctx *b, const layer *l, const direction *o, tn_re
   *h = tn_nn_add(b, tn_nn_mul(b, tn_nn_sub(b, tn_b_num(b, 1, l->t), z), n), tn_nn_mul(b, z, *h));
 }
 
-static void unrolled(tn_ox *c, const layer *l, direction *o) {
+/* Step number k (a number, or an i64 scalar in a body): h and s move on where the sequence goes on; the result is the step's output. */
+static tn_ref move(tn_decomp_ctx *b, const layer *l, const direction *o, tn_ref g, tn_ref k, tn_ref *h, tn_ref *s) {
+  tn_ref h1 = *h, s1 = *s, out;
+  if (l->kind == LSTM) lstm_step(b, l, o, g, &h1, &s1);
+  else if (l->kind == GRU) gru_step(b, l, o, g, &h1);
+  else h1 = activate(b, &o->act[0], bound(b, l, tn_nn_add(b, g, tn_b_contract(b, "bh,gh->bg", *h, o->r))));
+  out = h1;
+  if (l->len.id) {
+    tn_ref on = tn_b_along(b, tn_b_2(b, TN_OP_GT, l->len, k), 0, 2);
+    out = tn_b_sel(b, on, h1, tn_b_num(b, 0, l->t));
+    h1 = tn_b_sel(b, on, h1, *h);
+    if (s1.id) s1 = tn_b_sel(b, on, s1, *s);
+  }
+  *h = h1;
+  *s = s1;
+  return out;
+}
+
+/* What a body reads besides its state: gx and what the steps need of the direction, in this order. */
+typedef struct body { tn_ox *c; const layer *l; const direction *o; bool back; } body;
+static uint32_t extras(const body *x, tn_ref gx, tn_ref *out) {
+  const tn_ref all[5] = {gx, x->o->r, x->o->rb, x->o->p, x->l->len};
+  uint32_t n = 0;
+  for (int i = 0; i < 5; i++)
+    if (all[i].id) out[n++] = all[i];
+  return n;
+}
+static tn_status body_fill(void *ctx, tn_ox_env *env, const tn_ref *in, uint32_t n_in) {
+  const body *x = ctx;
+  tn_ox own = tn_ox_inside(x->c, env);
+  tn_decomp_ctx *b = &own.b;
+  layer l = *x->l;
+  direction o = *x->o;
+  uint32_t k = 2, n = 1;
+  tn_ref h = in[k++], s = l.kind == LSTM ? in[k++] : (tn_ref){0}, gx = in[k++], at = in[0], out[4];
+  (void)n_in;
+  o.r = in[k++];
+  if (o.rb.id) o.rb = in[k++];
+  if (o.p.id) o.p = in[k++];
+  if (l.len.id) l.len = in[k++];
+  if (x->back) at = tn_nn_sub(b, tn_b_dimval(b, tn_dim_sub(b->g->dims, l.T, 1), TN_I64), at);
+  tn_ref y = move(b, &l, &o, tn_b_take(b, gx, at, 0), in[0], &h, &s);
+  out[0] = tn_b_int(b, 1, TN_BOOL);
+  out[n++] = h;
+  if (l.kind == LSTM) out[n++] = s;
+  out[n++] = y;
+  return b->st != TN_OK ? b->st : tn_ox_body_outputs(&own, out, n);
+}
+static void looped(tn_ox *c, const layer *l, direction *o, tn_ref gx, bool backwards) {
+  body x = {c, l, o, backwards};
+  tn_ref state[2] = {o->h0, o->c0}, more[5], out[3];
+  uint32_t n = l->kind == LSTM ? 2 : 1, n_more = extras(&x, gx, more);
+  if (tn_ox_repeat(c, l->T, body_fill, &x, state, n, more, n_more, 1, out) != TN_OK) return;
+  o->h = out[0];
+  if (n == 2) o->c = out[1];
+  o->y = out[n];
+  if (backwards) {
+    tn_dim dim = 0;
+    tn_attr a = tn_mk_dims(c->b.g, "dims", &dim, 1);
+    o->y = tn_b_op(&c->b, TN_OP_FLIP, &o->y, 1, &a, 1);
+  }
+}
+
+static void unrolled(tn_ox *c, const layer *l, direction *o, tn_ref gx, bool backwards) {
   tn_decomp_ctx *b = &c->b;
-  tn_ref y[MAX_STEPS], h = o->h0, s = o->c0, x = l->x, nil = tn_b_num(b, 0, l->t);
-  if (!tn_dim_is_const(l->T) || l->T > MAX_STEPS || l->T < 1) { tn_ox_unsup(c, "this form over a number of steps that is symbolic, 0 or over %d", MAX_STEPS); return; }
-  if (l->len.id && o->reverse) x = turned(b, l, x);
+  tn_ref y[MAX_STEPS], h = o->h0, s = o->c0;
+  for (int64_t k = 0; k < l->T && b->st == TN_OK; k++) {
+    int64_t t = backwards ? l->T - 1 - k : k;
+    tn_ref g = tn_b_sq(b, tn_b_slice(b, gx, 0, t, 1, 1), 0);
+    y[t] = tn_b_unsq(b, move(b, l, o, g, tn_b_int(b, k, TN_I64), &h, &s), 0);
+  }
+  if (b->st != TN_OK) return;
+  o->y = tn_b_concat(b, y, (uint32_t)l->T, 0);
+  o->h = h;
+  o->c = s;
+}
+
+static void by_steps(tn_ox *c, const layer *l, direction *o) {
+  tn_decomp_ctx *b = &c->b;
+  tn_ref x = l->x;
+  bool turns = l->len.id && o->reverse;
+  if (turns) x = turned(b, l, x);
   tn_ref gx = tn_b_contract(b, "tbi,gi->tbg", x, o->w), rb = o->rb;
   if (o->wb.id) gx = tn_nn_add(b, gx, o->wb);
   if (rb.id && l->kind == GRU && l->linear) {          /* the hidden gate's goes under the reset gate */
     tn_ref part[2] = {tn_b_slice(b, rb, 0, 0, tn_dim_mul(b->g->dims, l->H, 2), 1), tn_b_zeros(b, &l->H, 1, l->t)};
     rb = tn_b_concat(b, part, 2, 0);
-  }
+  } else o->rb = (tn_ref){0};                          /* is in gx */
   if (rb.id) gx = tn_nn_add(b, gx, rb);
-  bool backwards = o->reverse && !l->len.id;
-  for (int64_t k = 0; k < l->T && b->st == TN_OK; k++) {
-    int64_t t = backwards ? l->T - 1 - k : k;
-    tn_ref g = tn_b_sq(b, tn_b_slice(b, gx, 0, t, 1, 1), 0), h1 = h, s1 = s;
-    if (l->kind == LSTM) lstm_step(b, l, o, g, &h1, &s1);
-    else if (l->kind == GRU) gru_step(b, l, o, g, &h1);
-    else h1 = activate(b, &o->act[0], bound(b, l, tn_nn_add(b, g, tn_b_contract(b, "bh,gh->bg", h, o->r))));
-    tn_ref out = h1;
-    if (l->len.id) {
-      tn_ref on = tn_b_along(b, tn_b_2(b, TN_OP_GT, l->len, tn_b_int(b, k, TN_I64)), 0, 2);
-      out = tn_b_sel(b, on, h1, nil);
-      h1 = tn_b_sel(b, on, h1, h);
-      if (s1.id) s1 = tn_b_sel(b, on, s1, s);
-    }
-    h = h1;
-    s = s1;
-    y[t] = tn_b_unsq(b, out, 0);
-  }
   if (b->st != TN_OK) return;
-  o->y = tn_b_concat(b, y, (uint32_t)l->T, 0);
-  if (l->len.id && o->reverse) o->y = turned(b, l, o->y);
-  o->h = h;
-  o->c = s;
+  if (tn_dim_is_const(l->T) && l->T > 0 && l->T <= MAX_STEPS) unrolled(c, l, o, gx, o->reverse && !turns);
+  else looped(c, l, o, gx, o->reverse && !turns);
+  if (turns && b->st == TN_OK) o->y = turned(b, l, o->y);
 }
 
 static tn_status recurrent(tn_ox *c, kind k) {
@@ -306,7 +364,7 @@ static tn_status recurrent(tn_ox *c, kind k) {
     read_direction(c, &l, d, &o[d]);
     if (b->st != TN_OK) return b->st;
     if (plain(&l, &o[d])) library(c, &l, &o[d]);
-    else unrolled(c, &l, &o[d]);
+    else by_steps(c, &l, &o[d]);
     if (b->st != TN_OK) return b->st;
     y[d] = tn_b_unsq(b, o[d].y, 1);
     h[d] = tn_b_unsq(b, o[d].h, 0);

@@ -84,6 +84,10 @@ static tn_status dispatch(tn_run *r, uint32_t lib, const int64_t *v, const tn_te
     return tn_k_topk(r->pool, in, v[0], dim, v[2] != 0, &out[0], &out[1]);
   case TN_LIB_LSTM: return tn_k_lstm(r->pool, in, v[0] != 0, out);
   case TN_LIB_GRU: return tn_k_gru(r->pool, in, v[0] != 0, out);
+  case TN_LIB_QDOT: {
+    tn_status st = tn_k_qdot(r->pool, &in[0], &in[1], out);
+    return st == TN_OK ? st : tn_fail(&r->diag, st, "%s of operands that do not fit", name);
+  }
   case TN_LIB_INDEX_PUT:
     for (int64_t i = 0; i < v[1]; i++) TN_TRY(dim_of(r, name, in, v[2 + i], &dims[i]));
     return tn_k_index_put(r->pool, &in[0], &in[1], &in[2], dims, (int)v[1], v[0] != 0, out);

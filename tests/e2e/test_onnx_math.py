@@ -90,3 +90,30 @@ def test_types(elem):
             np.testing.assert_allclose(r.astype(np.float64), w.astype(np.float64), rtol=tol, atol=tol, err_msg=f"{op} {at}")
         else:
             np.testing.assert_array_equal(r, w, err_msg=f"{op} {at}")
+
+
+@pytest.mark.parametrize("zero", [0, 7])
+@pytest.mark.parametrize("xt, wt", [("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")])
+def test_byte_products(xt, wt, zero):
+    """Constant weights: extreme bytes are summed exactly, in any form, and so is what QDQ models say with floats."""
+    g = np.random.default_rng(5)
+    info = np.iinfo(xt)
+    x = g.integers(info.min, info.max + 1, (3, 7, 130)).astype(xt)
+    w = np.where(g.random((130, 50)) < 0.5, np.iinfo(wt).min, g.integers(np.iinfo(wt).min, np.iinfo(wt).max + 1, (130, 50))).astype(wt)
+    zw = 128 if wt == "uint8" else 0
+    zx, zw = np.array(zero, xt), np.array(zw, wt)
+    sx, sw = np.float32(0.5), (g.random(50) + 0.5).astype(np.float32)
+    nodes = [
+        h.make_node("MatMulInteger", ["x", "w", "zx", "zw"], ["i"]),
+        h.make_node("DequantizeLinear", ["x", "sx", "zx"], ["a"]),
+        h.make_node("DequantizeLinear", ["w", "sw", "zws"], ["b"], axis=1),
+        h.make_node("MatMul", ["a", "b"], ["f"]),
+    ]
+    init = {"w": w, "zx": zx, "zw": zw, "zws": np.full(50, zw), "sx": sx, "sw": sw}
+    outs = [h.make_tensor_value_info("i", T.INT32, None), h.make_tensor_value_info("f", T.FLOAT, None)]
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", h.np_dtype_to_tensor_dtype(x.dtype), ["n", 7, "k"])], outs, [nh.from_array(np.asarray(v), k) for k, v in init.items()])
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", 21)], ir_version=10)
+    want = (x.astype(np.int64) - int(zx)) @ (w.astype(np.int64) - int(zw))
+    i, f = tenon.load(model.SerializeToString())({"x": x})
+    np.testing.assert_array_equal(i, want)
+    np.testing.assert_allclose(f, want * (np.float64(sx) * sw), rtol=1e-6)

@@ -216,18 +216,17 @@ def rnn(op, gates, T=5, B=3, I=4, H=3, dirs=1, lens=None, state=True, peep=False
 
 @pytest.mark.parametrize("op,gates,more", [("LSTM", 4, {}), ("GRU", 3, {"linear_before_reset": 1}), ("GRU", 3, {}), ("RNN", 1, {})], ids=["lstm", "gru", "gru0", "rnn"])
 def test_recurrent(op, gates, more):
-    free = (False, True) if op == "LSTM" or more else (False,)  # the others are unrolled
-    rnn(op, gates, free=free, **more)
-    rnn(op, gates, free=free, dirs=2, state=False, **more)
-    rnn(op, gates, free=free, direction="reverse", **more)
+    rnn(op, gates, **more)  # fixed and free: prims, or steps written out, or a loop
+    rnn(op, gates, dirs=2, state=False, **more)
+    rnn(op, gates, direction="reverse", **more)
     for direction in ("forward", "reverse"):
-        rnn(op, gates, free=free, lens=[5, 2, 4], direction=direction, **more)
-    rnn(op, gates, free=free, dirs=2, lens=[1, 5, 3], **more)
+        rnn(op, gates, lens=[5, 2, 4], direction=direction, **more)
+    rnn(op, gates, dirs=2, lens=[1, 5, 3], **more)
 
 
 def test_recurrent_forms():
-    rnn("LSTM", 4, free=(False,), peep=True)
-    rnn("GRU", 3, free=(False,), clip=0.4)
+    rnn("LSTM", 4, peep=True)
+    rnn("GRU", 3, clip=0.4)
     rnn("LSTM", 4, free=(False,), input_forget=1)
     rnn("LSTM", 4, free=(False,), activations=["HardSigmoid", "Softsign", "LeakyRelu"], activation_alpha=[0.3, 0.1], activation_beta=[0.4])
     rnn("GRU", 3, free=(False,), activations=["Sigmoid", "ScaledTanh"], activation_alpha=[0.8], activation_beta=[0.7], linear_before_reset=1)
@@ -237,7 +236,14 @@ def test_recurrent_forms():
 
 def test_recurrent_long():
     rnn("GRU", 3, T=150, B=2, I=20, H=33, dirs=2, linear_before_reset=1, lens=[150, 77])
+    rnn("GRU", 3, T=100, B=2, I=20, H=33, direction="reverse")
     rnn("LSTM", 4, T=150, B=2, I=20, H=33, dirs=2, lens=[150, 77])
+
+
+def test_linear_attention():
+    for rule in ("linear", "gated", "delta", "gated_delta"):
+        more = [r(2, 3, 8) * np.float32(0.1) if "gated" in rule else None, np.abs(r(2, 3, 2)) if "delta" in rule else None]
+        check("LinearAttention", [r(2, 3, 16), r(2, 3, 8), r(2, 3, 6), r(2, 2, 4, 3), *more], 2, opset=27, oracle="reference", q_num_heads=4, kv_num_heads=2, update_rule=rule, scale=0.5)
 
 
 # ---- com.microsoft ----

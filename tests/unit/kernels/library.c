@@ -1,5 +1,6 @@
-/* sort, topk, lstm and gru: order, ties and NaN, short and long rows, both instruction sets, failing allocation. */
+/* sort, topk, lstm, gru and qdot: order, ties and NaN, short and long rows, both instruction sets, failing allocation. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
+#include <stdlib.h>
 #include "kernels_test.h"
 
 static void test_sort(void **state) {
@@ -210,6 +211,40 @@ static void test_lstm_edges(void **state) {
   assert_int_equal(tn_k_lstm(NULL, in, false, out), TN_OK);
   assert_true(isnan(c[0]) && isnan(y[0]));
 }
+/* Against the sum itself: sizes around panels, groups and chunks; extreme bytes; every instruction set. */
+static void try_qdot(int M, int K, int N) {
+  int P = (N + 15) / 16, Q = (K + 3) / 4;
+  uint8_t *x = calloc((size_t)(M * K) + 1, 1);
+  int8_t *b = calloc((size_t)(K * N) + 1, 1), *w = calloc((size_t)(P * Q) * 64 + 1, 1);
+  int32_t *y = calloc((size_t)(M * N) + 1, sizeof *y);
+  uint32_t r = 7;
+  for (int i = 0; i < M * K; i++) { r = r * 1664525u + 1013904223u; x[i] = r & 1u << 30 ? 255 : (uint8_t)(r >> 20); }
+  for (int i = 0; i < K * N; i++) { r = r * 1664525u + 1013904223u; b[i] = r & 1u << 30 ? -128 : (int8_t)(r >> 20); }
+  for (int k = 0; k < K; k++)
+    for (int n = 0; n < N; n++) w[((n / 16 * Q + k / 4) * 16 + n % 16) * 4 + k % 4] = b[k * N + n];
+  int64_t xs[2] = {M, K}, ws[4] = {P, Q, 16, 4}, ys[2] = {M, N};
+  tn_tensor tx = {.data = x, .shape = xs, .rank = 2, .dtype = TN_U8}, tw = {.data = w, .shape = ws, .rank = 4, .dtype = TN_I8}, ty = {.data = y, .shape = ys, .rank = 2, .dtype = TN_I32};
+  assert_int_equal(tn_k_qdot(NULL, &tx, &tw, &ty), TN_OK);
+  for (int m = 0; m < M; m++)
+    for (int n = 0; n < N; n++) {
+      int32_t s = 0;
+      for (int k = 0; k < K; k++) s += x[m * K + k] * b[k * N + n];
+      assert_int_equal(y[m * N + n], s);
+    }
+  ws[1]++;
+  assert_int_equal(tn_k_qdot(NULL, &tx, &tw, &ty), TN_E_VERIFY);
+  free(x); free(b); free(w); free(y);
+}
+static void test_qdot(void **state) {
+  (void)state;
+  static const int size[][3] = {{1, 1, 1}, {1, 4, 16}, {3, 5, 17}, {7, 64, 64}, {49, 31, 80}, {6, 130, 70}, {0, 4, 4}, {100, 3, 130}};
+  for (int isa = 0; isa < 2; isa++) {
+    if (isa) setenv("TENON_ISA", "avx2", 1);
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) try_qdot(size[i][0], size[i][1], size[i][2]);
+  }
+  unsetenv("TENON_ISA");
+}
+
 static void test_nomem(void **state) {
   (void)state;
   const float x[2] = {2, 1};
@@ -224,6 +259,6 @@ static void test_nomem(void **state) {
 }
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_sort), cmocka_unit_test(test_sort_long),  cmocka_unit_test(test_topk),
-                                     cmocka_unit_test(test_lstm), cmocka_unit_test(test_lstm_edges), cmocka_unit_test(test_gru), cmocka_unit_test(test_nomem)};
+                                     cmocka_unit_test(test_lstm), cmocka_unit_test(test_lstm_edges), cmocka_unit_test(test_gru), cmocka_unit_test(test_qdot), cmocka_unit_test(test_nomem)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

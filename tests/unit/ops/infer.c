@@ -215,6 +215,10 @@ static const row rows[] = {
     {GRU("f32[t,b,4]", "f32[15,4]", "f32[15,5]", "f32[15]", "f32[15]", "f32[b,5]"), RUN_GRU, "f32[t,b,5] f32[b,5]"},
     {GRU("f32[t,b,4]", "f32[15,4]", "f32[15,5]", "f32[15]", "f32[20]", "f32[b,5]"), RUN_GRU, "!3 * hidden: 20 and 15 differ"},
     {GRU("f32[t,b,4]", "f32[15,4]", "f32[15,5]", "f32[15]", "f32[15]", "f32[b,6]"), RUN_GRU, "!width of state and hidden: 6 and 5 differ"},
+    {"%x: u8[s0,9], %w: i8[2,3,16,4]", "qdot %x, %w {size=[20]}", "i32[s0,20]"},
+    {"%x: u8[s0,9], %w: i8[2,3,16,4]", "qdot %x, %w {size=[33]}", "!panels of w and size over 16: 2 and 3 differ"},
+    {"%x: u8[s0,13], %w: i8[2,3,16,4]", "qdot %x, %w {size=[20]}", "!last dim of x over 4: 3 and 4 differ"},
+    {"%x: i8[s0,9], %w: i8[2,3,16,4]", "qdot %x, %w {size=[20]}", "!of i8 and i8, wants u8 and i8"},
     /* types that are stated */
     {"%a: f32[]", "opaque aten.nonzero.default %a {reason=\"r\"}", "!opaque: result types are stated, not inferred"},
     {"%a: f32[]", "dyn loop %a", "!dyn: result types are stated, not inferred"},
