@@ -150,43 +150,19 @@ class Model:
         return f"<tenon.Model {self.inputs} -> {self.outputs}>"
 
 
-class ModelBySizes:
-    """A model whose ranks depend on sizes that its file leaves open: compiled for the input shapes of a call, once for each set of shapes. Called with names."""
-
-    def __init__(self, build, why):
-        self._build = build
-        self._why = why
-        self._models = {}
-
-    def __call__(self, *args):
-        if len(args) != 1 or not isinstance(args[0], dict):
-            raise TypeError("this model is compiled for the shapes of its inputs: call it with names, or load it with shapes=")
-        named = {k: x if hasattr(x, "shape") else np.asarray(x) for k, x in args[0].items()}
-        key = tuple(sorted((k, tuple(x.shape)) for k, x in named.items()))
-        model = self._models.get(key)
-        if model is None:
-            model = self._models.setdefault(key, self._build({k: tuple(x.shape) for k, x in named.items()}))
-        return model(named)
-
-    def __repr__(self):
-        return f"<tenon.ModelBySizes, {len(self._models)} compiled: {self._why}>"
-
-
 _PACKAGE = b"\x89TNP"
 
 
 def load(model, threads=0, *, shapes=None, isa=None, dump_dir=None, strict=False, folder=None):
     """Loads an ONNX model (compiled now) or a package (.tnp), from a path or bytes.
 
-    threads: of a run; 0 = usable cores. shapes: {input: sizes}, in place of what an ONNX file says (None: leave a size free). A model that can't be
-    compiled with sizes left free, as its ranks depend on them, becomes a ModelBySizes: compiled at the first call with shapes that are new.
+    threads: of a run; 0 = usable cores. shapes: {input: sizes}, in place of what an ONNX file says (None: leave a size free).
     isa: highest instruction set. folder: where bytes of an ONNX model find external data."""
-    where = (None, None, None)                       # path, bytes, folder
     if isinstance(model, (str, os.PathLike)):
         path = os.fspath(model)
         with open(path, "rb") as f:
             head = f.read(len(_PACKAGE))
-        where = (path, None, None)
+        where = (path, None, None)  # path, bytes, folder
     else:
         model = model.SerializeToString() if hasattr(model, "SerializeToString") else model
         model = bytes(model)
@@ -194,13 +170,4 @@ def load(model, threads=0, *, shapes=None, isa=None, dump_dir=None, strict=False
         where = (None, model, folder)
     if head == _PACKAGE:
         return Model(_model.package(where[0], where[1], isa, threads))
-
-    def build(shapes):
-        return Model(_model.onnx(*where, {"shapes": shapes, "isa": isa, "dump_dir": dump_dir, "strict": strict or None}, None, threads))
-
-    try:
-        return build(shapes)
-    except ModelError as e:
-        if shapes is not None or e.code != "TN_E_UNSUPPORTED" or "rank is not known" not in str(e):
-            raise
-        return ModelBySizes(build, str(e))
+    return Model(_model.onnx(*where, {"shapes": shapes, "isa": isa, "dump_dir": dump_dir, "strict": strict or None}, None, threads))

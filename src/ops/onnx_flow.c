@@ -120,12 +120,17 @@ static tn_status one_branch(tn_ox *c, const tn_ox_attr *const branch[2], tn_ref 
     c->e->unit->n_func = f;                                  /* it could be imported; now here */
     tn_diag_clear(d);
     tn_log("stages", "onnx: %.60s: only its %s branch could be imported: %s", c->name, k ? "else" : "then", why);
-    tn_attr at[3] = {tn_mk_int("want", k == 0), tn_mk_str("text", tn_arena_printf(c->b.g->arena, "the %s branch of %.60s is asked for, which was not compiled: %.200s", k ? "then" : "else", c->name, why)),
-                     tn_mk_bool("effect", true)};
+    tn_attr at[2] = {tn_mk_int("want", k == 0), tn_mk_str("text", tn_arena_printf(c->b.g->arena, "the %s branch of %.60s is asked for, which was not compiled: %.200s", k ? "then" : "else", c->name, why))};
     if (!at[1].val.u.s) return tn_fail(d, TN_E_NOMEM, "an error");
-    tn_type t = *tn_typeof(c->b.g, cond);
-    tn_ox_dyn(c, "require", &cond, 1, at, 3, &t, 1);
-    return c->b.st != TN_OK ? c->b.st : c->e->inlined(c->e, d, branch[k], NULL, 0, c->out, c->n_out);
+    TN_TRY(c->e->inlined(c->e, d, branch[k], NULL, 0, c->out, c->n_out));
+    for (uint32_t i = 0; i < c->n_out; i++) {
+      tn_ref in[2] = {cond, c->out[i]};
+      tn_ox_obj o = tn_ox_obj_of(c->e, c->out[i]);
+      tn_type t = *tn_typeof(c->b.g, c->out[i]);
+      c->out[i] = tn_ox_dyn(c, "require", in, 2, at, 2, &t, 1);
+      tn_ox_describe(c, c->out[i], o);
+    }
+    return c->b.st;
   }
   return tn_fail(d, first, "%s", why);
 }

@@ -118,7 +118,8 @@ tn_status tn_dyn_REQUIRE(tn_dyn_ctx *c) {
   TN_TRY(integers(c, 0, &v));
   for (int64_t i = 0; i < v->n; i++)
     if (tn_value_int(v, i) != want) return tn_fail(c->d, TN_E_UNSUPPORTED, "%s", tn_dyn_attr_str(c, "text", "a value that this model was not compiled for"));
-  return tn_dyn_IDENTITY(c);
+  tn_value_retain(c->in[1]);
+  return tn_dyn_give(c, 0, c->in[1]);
 }
 
 /* The value itself, once every element is known to be a size: symbols are read from it by plans that trust their range. */

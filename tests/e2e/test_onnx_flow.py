@@ -244,3 +244,31 @@ def test_functions_with_attributes():
     """)
     m.opset_import.add(domain="my", version=1)
     check(m, {"x": x(5)}, want=[[x(5) * f4(3) * f4(2)]])
+
+
+def test_if_of_which_one_branch_fits_no_such_input():
+    """Exporters leave branches for other inputs in a model (another sampling rate): they cost nothing until a run asks for them."""
+    m = model("""g (bool c, float[2,3] x) => (float[A,B] y) {
+      y = If (c) <then_branch = t () => (float[A,B] a) { a = Relu (x) },
+                  else_branch = e () => (float[A,B] b) { w = Constant <value = float[5,5] {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}> ()
+                                                         b = MatMul (x, w) }>
+    }""")
+    run = tenon.load(m)
+    v = x(2, 3)
+    same(run({"c": np.array(True), "x": v}), [np.maximum(v, 0)])
+    with pytest.raises(tenon.ModelError, match="the else branch of .* is asked for, which was not compiled"):
+        run({"c": np.array(False), "x": v})
+    with pytest.raises(tenon.ModelError, match="contract"):  # none of them
+        tenon.load(model("""g (bool c, float[2,3] x) => (float[A,B] y) {
+          w = Constant <value = float[2,2] {1,1,1,1}> ()
+          y = If (c) <then_branch = t () => (float[A,B] a) { a = MatMul (x, w) }, else_branch = e () => (float[A,B] b) { b = MatMul (x, w) }>
+        }"""))
+
+
+def test_sizes_named_question_mark_and_names_that_are_no_input():
+    m = onnx.helper.make_model(onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["?", "?"])], [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]))
+    v = x(2, 3)
+    same(tenon.load(m)({"x": v, "other": v}), [np.maximum(v, 0)])
+    with pytest.raises(ValueError, match="inputs \\['x'\\] are missing; no input is named \\['z'\\]"):
+        tenon.load(m)({"z": v})
