@@ -190,12 +190,13 @@ static tn_status bind_memory(tn_run *r) {
   for (uint32_t i = 0; i < r->n_pack; i++) {
     tn_rpack *k = &r->pack[i];
     size_t before = k->room.cap;
+    if (k->kept) continue;
     if (tn_room_reserve(&k->room, (size_t)r->buf_bytes[k->buf]) != TN_OK)
       return tn_fail(&r->diag, TN_E_NOMEM, "packed buffer %u, %" PRId64 " bytes", k->buf, r->buf_bytes[k->buf]);
     /* Padding that packs leave out is read by full vectors: zeros, not the slow denormals of old memory. */
     if (k->room.cap != before) memset(k->room.p, 0, k->room.cap);
   }
-  return TN_OK;
+  return tn_keep_reserve(r);
 }
 
 static tn_status bind_step(tn_run *r, tn_rstep *s, size_t *scratch) {
@@ -249,7 +250,7 @@ void tn_bind_addresses(tn_run *r) {
     unsigned char *base = NULL;
     if (b->kind == TN_PB_ARENA) base = r->work->arena.p ? (unsigned char *)r->work->arena.p + r->buf_offset[f->from] : NULL;
     else if (b->kind == TN_PB_CONST) base = (unsigned char *)(uintptr_t)b->data;
-    else base = r->pack[r->pack_of[f->from]].room.p;
+    else base = r->pack[r->pack_of[f->from]].kept ? r->p->kept->room[f->from].p : r->pack[r->pack_of[f->from]].room.p;
     *f->slot = base ? base + r->view[f->view].offset : NULL;
   }
 }
@@ -273,7 +274,7 @@ tn_status tn_bind_shapes(tn_run *r, const tn_tensor *in) {
   memcpy(r->expr, r->new_expr, p->n_expr * sizeof *r->expr);
   /* Packed copies whose form depends on sizes, or whose source looks different, are made anew, whatever happens below. */
   for (uint32_t i = 0; i < r->n_pack; i++)
-    if ((sizes_changed && r->pack[i].symbolic) || source_changed(r, &p->buf[r->pack[i].buf])) r->pack[i].stale = r->any_stale = true;
+    if (!r->pack[i].kept && ((sizes_changed && r->pack[i].symbolic) || source_changed(r, &p->buf[r->pack[i].buf]))) r->pack[i].stale = r->any_stale = true;
   for (uint32_t i = 0; i < p->n_in; i++) r->in[i].changed = false;
   for (uint32_t i = 0; i < p->n_view; i++) TN_TRY(eval_view(r, i));
   TN_TRY(bind_memory(r));

@@ -31,11 +31,7 @@ static tn_status host(tn_run *r, const tn_rstep *s) {
 
 static const char *text_of(const tn_rstep *s) { return s->plan->text ? s->plan->text : "kernel"; }
 
-static inline tn_status run_step(tn_run *r, tn_rstep *s, unsigned char *scratch) {
-  if (s->pack) {
-    if (!must_pack(r, s)) return TN_OK;
-    r->stats.packs++;
-  }
+static inline tn_status run_now(tn_run *r, tn_rstep *s, unsigned char *scratch) {
   if (s->kind == TN_PS_LAUNCH) {
     r->stats.launches++;
     if (s->alone) {
@@ -71,6 +67,16 @@ static int64_t bytes_of(const tn_run *r, const tn_rstep *s) {
   return sum;
 }
 
+static inline tn_status run_step(tn_run *r, tn_rstep *s, unsigned char *scratch) {
+  if (s->pack) {
+    if (s->keeps || !must_pack(r, s)) return TN_OK;
+    r->stats.packs++;
+  }
+  return run_now(r, s, scratch);
+}
+
+static tn_status keep_step(tn_run *r, tn_rstep *s) { return run_now(r, s, r->work->scratch.p); }
+
 /* TENON_LOG=run: one line a step, with its time, the bytes of its operands and its arithmetic operations. */
 static tn_status logged_steps(tn_run *r, unsigned char *scratch) {
   uint64_t all = tn_now_ns();
@@ -87,6 +93,7 @@ static tn_status logged_steps(tn_run *r, unsigned char *scratch) {
 
 tn_status tn_exec_steps(tn_run *r) {
   unsigned char *scratch = r->work->scratch.p;
+  if (r->p->kept && !atomic_load_explicit(&r->p->kept->made, memory_order_acquire)) TN_TRY(tn_keep_make(r, keep_step));
   if (__builtin_expect(r->logged, 0)) {
     TN_TRY(logged_steps(r, scratch));
   } else {

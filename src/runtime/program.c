@@ -61,6 +61,7 @@ tn_status tn_program_create_on(tn_diag *d, tn_plan *plan, const tn_device_api *a
     else tn_fail(d, st, "device %s does not open: %s", api->name, why);
   }
   if (st == TN_OK) st = load_kernels(d, p);
+  if (st == TN_OK && (st = tn_keep_create(plan, &p->kept)) != TN_OK) tn_fail(d, st, "buffers of constants");
   if (st == TN_OK) *out = p;
   else tn_program_destroy(p);
   return st;
@@ -75,6 +76,7 @@ void tn_program_destroy(tn_program *p) {
       if (p->code[i]) p->api->unload(p->dev, p->code[i]);
     p->api->close(p->dev);
   }
+  tn_keep_destroy(p->kept);
   tn_free(p->code);
   tn_free(p->fn);
   tn_plan_destroy(p->plan);

@@ -57,7 +57,7 @@ static bool symbolic_view(const tn_pview *v) {
   for (int k = 0; k < v->rank; k++) yes |= v->dim[k] < 0 || (v->stride && v->stride[k] < 0);
   return yes;
 }
-static bool symbolic_step(const tn_plan *p, const tn_pstep *s) {
+bool tn_step_is_symbolic(const tn_plan *p, const tn_pstep *s) {
   bool yes = s->blocks < 0;
   for (uint32_t k = 0; k < s->n_size; k++) yes |= s->size[k] < 0;
   for (uint32_t k = 0; k < s->n_param; k++) yes |= s->param[k] < 0;
@@ -76,14 +76,15 @@ static bool make_packs(tn_run *r) {
   for (uint32_t i = 0; i < p->n_buf; i++) {
     if (p->buf[i].kind != TN_PB_PACKED) continue;
     r->pack_of[i] = n;
-    r->pack[n++] = (tn_rpack){.buf = i, .stale = true, .symbolic = p->buf[i].bytes < 0};
+    bool kept = r->p->kept && r->p->kept->is[i];
+    r->pack[n++] = (tn_rpack){.buf = i, .kept = kept, .stale = !kept, .symbolic = p->buf[i].bytes < 0};
+    r->any_stale |= !kept;
   }
   for (uint32_t i = 0; i < p->n_step; i++)
     for (uint32_t k = 0; p->step[i].pack && k < p->step[i].n_arg; k++) {
       uint32_t b = p->view[p->step[i].arg[k]].buf;
-      if (p->buf[b].kind == TN_PB_PACKED) r->pack[r->pack_of[b]].symbolic |= symbolic_step(p, &p->step[i]);
+      if (p->buf[b].kind == TN_PB_PACKED) r->pack[r->pack_of[b]].symbolic |= tn_step_is_symbolic(p, &p->step[i]);
     }
-  r->any_stale = r->n_pack > 0;
   return true;
 }
 
@@ -136,6 +137,7 @@ static bool make_steps(tn_run *r) {
     tn_rstep *s = &r->step[r->n_step++];
     s->kind = ps->kind;
     s->pack = ps->pack;
+    for (uint32_t k = 0; ps->pack && r->p->kept && k < ps->n_arg; k++) s->keeps |= r->p->kept->is[p->view[ps->arg[k]].buf];
     s->plan = ps;
     s->value = TN_NEW(&r->fixed, int64_t, ps->kind == TN_PS_LAUNCH ? ps->n_size : ps->n_param);
     if (!s->value) return false;
@@ -291,6 +293,7 @@ static void look_at_packs(tn_run *r, const uint64_t *key) {
   for (uint32_t i = 0; i < r->n_pack; i++) {
     tn_rpack *k = &r->pack[i];
     const tn_pbuf *b = &PLAN(r)->buf[k->buf];
+    if (k->kept) continue;
     k->now_has_key = key != NULL;
     k->now_key = 0;
     k->now_data = 0;

@@ -1,14 +1,18 @@
 /* Inside of the run time: what a program and a run hold. */
 #ifndef TN_RUNTIME_INT_H
 #define TN_RUNTIME_INT_H
+#include <pthread.h>
+#include <stdatomic.h>
 #include "runtime/runtime.h"
 
+typedef struct tn_kept tn_kept;
 struct tn_program {
   tn_plan *plan;
   const tn_device_api *api;
   tn_device *dev;
   tn_code **code;      /* [n_kernel]; NULL where an equal object is loaded under a lower number */
   tn_kernel_fn *fn;    /* [n_kernel] */
+  tn_kept *kept;       /* NULL: nothing is made of constants */
 };
 
 /* Memory that only grows: the largest size so far stays. */
@@ -34,6 +38,7 @@ typedef struct tn_patch { void **slot; uint32_t view, from; int64_t bytes; } tn_
 
 typedef struct tn_rstep {
   tn_pstep_kind kind;
+  bool keeps;                  /* makes buffers of tn_kept: not part of a run's steps */
   bool pack, alone, skip;      /* alone: in the caller, no fork; skip: nothing to do at these sizes */
   tn_kernel_fn fn;             /* LAUNCH */
   tn_kernel_args args;
@@ -56,6 +61,7 @@ typedef struct tn_rout {
 
 typedef struct tn_rpack {
   uint32_t buf;
+  bool kept;                   /* the program's: tn_kept */
   bool symbolic;               /* its form depends on symbols */
   bool stale;
   bool has_key, now_has_key;   /* of the content; of the input bound now */
@@ -91,6 +97,15 @@ struct tn_run {
   bool logged;             /* TENON_LOG=run: one line a step */
   tn_run_stats stats;
 };
+
+/* keep.c: buffers made of constants alone. is, room: [n_buf]. */
+struct tn_kept { pthread_mutex_t lock; atomic_bool made; uint32_t n_buf; bool *is; tn_room *room; };
+tn_status tn_keep_create(const tn_plan *p, tn_kept **out);   /* NULL when there are none; to be destroyed also after TN_E_NOMEM */
+void tn_keep_destroy(tn_kept *k);
+tn_status tn_keep_reserve(tn_run *r);
+tn_status tn_keep_make(tn_run *r, tn_status (*run_step)(tn_run *r, tn_rstep *s));
+uint64_t tn_keep_bytes(const tn_program *p);
+bool tn_step_is_symbolic(const tn_plan *p, const tn_pstep *s); /* run.c */
 
 /* bind.c: everything that depends on shapes; input pointers and keys are the caller's next step. */
 tn_status tn_bind_shapes(tn_run *r, const tn_tensor *in);

@@ -342,6 +342,7 @@ void tn_session_get_stats(const tn_session *s, tn_session_stats *out) {
     if (!s->run[i]) continue;
     tn_run_get_stats(s->run[i], &r);
     out->binds += r.binds;
+    out->packed_bytes += tn_keep_bytes(s->m->prog[i]);
     for (uint32_t k = 0; k < s->run[i]->n_pack; k++) out->packed_bytes += s->run[i]->pack[k].room.cap;
   }
 }

@@ -1,5 +1,6 @@
 /* Packed copies: made once, and again exactly when the parameter's address or version says so, or its form changes. A
  * stale one is a wrong answer, so each case compares numbers. */
+#include <pthread.h>
 #include "runtime_test.h"
 
 /* out = (w packed, i.e. transposed)[k] + x */
@@ -149,7 +150,68 @@ static void test_form(void **state) {
   tn_program_destroy(g);
 }
 
+/* Of constants alone: made once for the program, whoever runs first, and read by all. w packed, then twice that; and one that also looks at x,
+ * which stays with its run. */
+static const char kept_text[] =
+    "plan \"kept\" {\n"
+    "  in 0 f32[6], strides [1], \"x\"\n"
+    "  buf 0 input 0\n  buf 1 const, bytes 24, data x0000803f0000004000004040000080400000a0400000c040\n  buf 2 packed, bytes 24, from constants\n"
+    "  buf 3 packed, bytes 24, from constants\n  buf 4 output 0\n  buf 5 packed, bytes 24, from constants\n  buf 6 output 1\n"
+    "  view 0 buf 0, f32[6], strides [1]\n  view 1 buf 1, f32[2, 3], strides [3, 1]\n  view 2 buf 2, f32[6], strides [1]\n  view 3 buf 3, f32[6], strides [1]\n"
+    "  view 4 buf 4, f32[6], strides [1]\n  view 5 buf 5, f32[6], strides [1]\n  view 6 buf 6, f32[6], strides [1]\n"
+    "  kernel 0 \"k_pack\", params 2, sizes 2, object 1, hash 0000000000000000\n"
+    "  kernel 1 \"k_scale\", params 2, sizes 1, object 1, hash 0000000000000000\n"
+    "  kernel 2 \"k_add\", params 3, sizes 1, object 1, hash 0000000000000000\n"
+    "  step 0 launch 0 (1, 2), sizes [2, 3], blocks 2, grain 1, pack\n"
+    "  step 1 launch 1 (2, 3), sizes [6], blocks 6, grain 1, pack\n"
+    "  step 2 launch 1 (0, 5), sizes [6], blocks 6, grain 1, pack\n"
+    "  step 3 launch 2 (0, 3, 4), sizes [6], blocks 1, grain 1\n"
+    "  step 4 launch 2 (5, 2, 6), sizes [6], blocks 1, grain 1\n"
+    "  out 0 view 4\n  out 1 view 6\n}\n";
+
+typedef struct kept_job { const tn_program *g; uint64_t packs; int bad; } kept_job;
+
+static void *use_kept(void *ctx) {
+  static const float w[6] = {1, 4, 2, 5, 3, 6}; /* as k_pack lays it */
+  kept_job *j = ctx;
+  tn_run *r = run_of(j->g, 2);
+  float y[2][6];
+  const int64_t six = 6;
+  tn_tensor in = {(void *)(uintptr_t)x, &six, NULL, 1, TN_F32}, out[2];
+  tn_run_stats s;
+  for (int call = 0; call < 20; call++) {
+    j->bad += tn_run_bind(r, &in, NULL) != TN_OK || tn_run_out(r, 0, &out[0]) != TN_OK || tn_run_out(r, 1, &out[1]) != TN_OK;
+    for (int k = 0; k < 2; k++) out[k].data = y[k];
+    j->bad += tn_run_exec(r, out) != TN_OK;
+    for (int i = 0; i < 6; i++) j->bad += y[0][i] != x[i] + 2 * w[i] || y[1][i] != 2 * x[i] + w[i];
+  }
+  tn_run_get_stats(r, &s);
+  j->packs = s.packs;
+  tn_run_destroy(r);
+  return NULL;
+}
+
+static void test_kept(void **state) {
+  (void)state;
+  enum { RUNS = 4 };
+  tn_program *g = program_of(kept_text);
+  kept_job j[RUNS];
+  pthread_t t[RUNS];
+  uint64_t packs = 0;
+  for (int i = 0; i < RUNS; i++) {
+    j[i] = (kept_job){g, 0, 0};
+    assert_int_equal(pthread_create(&t[i], NULL, use_kept, &j[i]), 0);
+  }
+  for (int i = 0; i < RUNS; i++) {
+    pthread_join(t[i], NULL);
+    assert_int_equal(j[i].bad, 0);
+    packs += j[i].packs;
+  }
+  assert_int_equal(packs, 2 + RUNS); /* two for the program, and one for each run */
+  tn_program_destroy(g);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_renewal), cmocka_unit_test(test_bind_without_run), cmocka_unit_test(test_failed_run), cmocka_unit_test(test_form)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_renewal), cmocka_unit_test(test_bind_without_run), cmocka_unit_test(test_failed_run), cmocka_unit_test(test_form), cmocka_unit_test(test_kept)};
   return cmocka_run_group_tests(tests, load_object, free_object);
 }
