@@ -179,6 +179,31 @@ static tn_status visit(sp *s, sp_func *f, uint32_t root, uint8_t *state, deps *d
   return TN_OK;
 }
 
+/* Pairs of sizes assumed equal that belong to this function and whose symbols all are defined in it: the definitions are live, too, for a node may have
+ * taken an operand as its result because it believed in the pair. A symbol without definition belongs to a node that is gone. */
+static tn_status order_pairs(sp *s, sp_func *f, uint8_t *state, deps *dep, uint32_t *stack) {
+  uint32_t n = tn_dims_n_assumed(s->u->dims), owner;
+  const char *where;
+  tn_dim a, b;
+  f->pair = TN_NEW(s->a, uint8_t, n + 1);
+  if (!f->pair) return tn_fail(s->d, TN_E_NOMEM, "%u sizes assumed equal", n);
+  for (uint32_t i = 0; i < n; i++) {
+    bool known = true;
+    tn_dims_get_assumed(s->u->dims, i, &a, &b, &where, &owner);
+    if (owner != f->g->func) continue;
+    tn_dim_mark_syms(s->u->dims, a, s->mark);
+    tn_dim_mark_syms(s->u->dims, b, s->mark);
+    for (uint32_t k = 0; k < s->n_syms; k++) known &= !s->mark[k] || f->sym[k].value || f->extra[k];
+    if (known) f->pair[i] = SP_P_OPEN;
+    for (uint32_t k = 0; k < s->n_syms; k++) {
+      uint32_t def = known && s->mark[k] ? want_symbol(f, k, 0) : 0;
+      s->mark[k] = false;
+      if (def) TN_TRY(visit(s, f, def, state, dep, stack));
+    }
+  }
+  return TN_OK;
+}
+
 static tn_status order(sp *s, sp_func *f) {
   const tn_graph *g = f->g;
   uint8_t *state = TN_NEW(s->a, uint8_t, g->n_nodes);
@@ -203,7 +228,7 @@ static tn_status order(sp *s, sp_func *f) {
     f->used[v] = true;
     TN_TRY(visit(s, f, sp_maker_id(f, v), state, dep, stack));
   }
-  return TN_OK;
+  return order_pairs(s, f, state, dep, stack);
 }
 
 /* ---- phases ---- */

@@ -134,10 +134,70 @@ static tn_status symbol_inputs(sp *s, sp_func *f, stage *t) {
   return TN_OK;
 }
 
-static tn_status add_graph(sp *s, sp_phase *p) {
+static tn_status add_graph(sp *s, tn_graph *g, tn_mstep *call) {
   if (!TN_PUSH_ROOM(s->a, s->out->graph, s->out->n_graph, s->cap_graph)) return tn_fail(s->d, TN_E_NOMEM, "list of plans");
-  p->call.target = s->out->n_graph;
-  s->out->graph[s->out->n_graph++] = p->graph;
+  call->target = s->out->n_graph;
+  s->out->graph[s->out->n_graph++] = g;
+  return TN_OK;
+}
+
+/* ---- sizes assumed equal ---- */
+
+static bool all_known(sp *s, tn_dim a, tn_dim b, const bool *known) {
+  bool all = true;
+  tn_dim_mark_syms(s->u->dims, a, s->mark);
+  tn_dim_mark_syms(s->u->dims, b, s->mark);
+  for (uint32_t k = 0; k < s->n_syms; k++) {
+    all &= !s->mark[k] || known[k];
+    s->mark[k] = false;
+  }
+  return all;
+}
+/* A plan checks the pairs all of whose symbols it has. */
+static void checked_pairs(sp *s, sp_func *f, const tn_graph *g) {
+  bool *known = TN_NEW(s->a, bool, s->n_syms + 1);
+  tn_dim a, b;
+  const char *where;
+  for (uint32_t i = 0; known && i < g->n_inputs; i++) {
+    const tn_type *t = tn_typeof(g, g->input[i]);
+    const tn_node *n = &g->node[g->value[g->input[i].id].node];
+    int o = n->input && n->input->origin == TN_ORIGIN_SYM ? tn_dim_sym_ordinal(s->u->dims, n->input->sym) : -1;
+    if (o >= 0) known[o] = true;
+    for (uint32_t k = 0; k < t->rank; k++)
+      if (t->dim[k] < 0 && (o = tn_dim_sym_ordinal(s->u->dims, t->dim[k])) >= 0) known[o] = true;
+  }
+  for (uint32_t i = 0, n = tn_dims_n_assumed(s->u->dims); known && i < n; i++) {
+    if (f->pair[i] != SP_P_OPEN) continue;
+    tn_dims_get_assumed(s->u->dims, i, &a, &b, &where, NULL);
+    if (all_known(s, a, b, known)) f->pair[i] = SP_P_DONE;
+  }
+}
+static uint32_t dim_phase(sp *s, sp_func *f, tn_dim d);
+/* What no plan of the function checks gets one of its own, which gives the sizes to nobody: lowering adds the checks. */
+static tn_status check_plan(sp *s, sp_func *f, uint32_t phase) {
+  sp_phase *p = &f->ph[phase];
+  stage t = {.phase = phase};
+  for (uint32_t i = 0, n = tn_dims_n_assumed(s->u->dims); i < n; i++) {
+    tn_dim d[2];
+    const char *where;
+    if (f->pair[i] != SP_P_OPEN) continue;
+    tn_dims_get_assumed(s->u->dims, i, &d[0], &d[1], &where, NULL);
+    uint32_t q = dim_phase(s, f, d[0]), r = dim_phase(s, f, d[1]);
+    if ((q > r ? q : r) != phase) continue;
+    f->pair[i] = SP_P_DONE;
+    if (!t.g && tn_graph_create(s->u->arena, s->u->dims, "sizes", &t.g) != TN_OK) return tn_fail(s->d, TN_E_NOMEM, "checks of '%s'", f->g->name);
+    for (int k = 0; k < 2; k++)
+      if (d[k] < 0 && tn_graph_add_output_dim(t.g, d[k]) != TN_OK) return tn_fail(s->d, TN_E_NOMEM, "checks of '%s'", f->g->name);
+  }
+  if (!t.g) return TN_OK;
+  t.g->func = f->g->func;
+  TN_TRY(symbol_inputs(s, f, &t));
+  p->sizes = t.g;
+  p->check = (tn_mstep){.kind = TN_MS_CALL, .n_in = t.n_in, .n_out = t.g->n_outputs, .text = "sizes"};
+  p->check.in = TN_NEW(s->m->arena, tn_marg, t.n_in + 1);
+  p->check.out = TN_NEW(s->m->arena, uint32_t, t.g->n_outputs + 1);
+  if (!p->check.in || !p->check.out) return tn_fail(s->d, TN_E_NOMEM, "checks of '%s'", f->g->name);
+  if (t.n_in) memcpy(p->check.in, t.in, t.n_in * sizeof *t.in);
   return TN_OK;
 }
 
@@ -166,6 +226,7 @@ static tn_status make_plan(sp *s, sp_func *f, uint32_t phase) {
   }
   TN_TRY(symbol_inputs(s, f, &t));
   TN_TRY_WHILE(s->d, tn_graph_compact(s->d, t.g), "putting plan '%s' in order", name);
+  checked_pairs(s, f, t.g);
   p->graph = t.g;
   p->call = (tn_mstep){.kind = TN_MS_CALL, .n_in = t.n_in, .out = out, .n_out = p->n_need};
   p->call.in = TN_NEW(ma, tn_marg, t.n_in + 1);
@@ -357,7 +418,7 @@ tn_status sp_build(sp *s, sp_func *f) {
   *mf = (tn_mfunc){.name = tn_arena_strdup(s->m->arena, f->g->name && *f->g->name ? f->g->name : "f")};
   f->ph = TN_NEW(s->a, sp_phase, f->n_phase);
   tn_mstep *dyn = TN_NEW(s->m->arena, tn_mstep, f->n_order + 1);
-  mf->step = TN_NEW(s->m->arena, tn_mstep, f->n_order + f->n_phase + 1);
+  mf->step = TN_NEW(s->m->arena, tn_mstep, f->n_order + 2 * f->n_phase + 1);
   if (!mf->name || !f->ph || !dyn || !mf->step) return tn_fail(s->d, TN_E_NOMEM, "function '%s'", f->g->name);
   TN_TRY(inputs(s, f, mf));
   for (uint32_t i = 0; i < f->n_order; i++) /* slots of definitions first: plans pick sizes from them */
@@ -369,6 +430,7 @@ tn_status sp_build(sp *s, sp_func *f) {
     if (f->g->node[f->order[i]].op == TN_OP_DYN) TN_TRY(dyn_step(s, f, f->order[i], &dyn[n_dyn++]));
   TN_TRY(outputs(s, f, mf, &none_slot));
   for (uint32_t p = f->n_phase; p-- > 0;) TN_TRY(make_plan(s, f, p));
+  for (uint32_t p = 0; p < f->n_phase; p++) TN_TRY(check_plan(s, f, p));
   if (none_slot) TN_TRY(none(s, none_slot, &mf->step[mf->n_step++]));
   for (uint32_t p = 0; p < f->n_phase; p++) {
     for (uint32_t i = 0, at = 0; i < f->n_order; i++) {
@@ -376,8 +438,12 @@ tn_status sp_build(sp *s, sp_func *f) {
       if (f->phase[f->order[i]] == p) mf->step[mf->n_step++] = dyn[at];
       at++;
     }
+    if (f->ph[p].sizes) {
+      TN_TRY(add_graph(s, f->ph[p].sizes, &f->ph[p].check));
+      mf->step[mf->n_step++] = f->ph[p].check;
+    }
     if (!f->ph[p].graph) continue;
-    TN_TRY(add_graph(s, &f->ph[p]));
+    TN_TRY(add_graph(s, f->ph[p].graph, &f->ph[p].call));
     mf->step[mf->n_step++] = f->ph[p].call;
   }
   mf->n_slot = f->n_slot;

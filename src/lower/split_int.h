@@ -6,6 +6,9 @@
 /* SLOT: has a slot of its own (function inputs, results of DYN nodes). FREE: known while compiling, copied to wherever it is read. ORD: computed by a plan. */
 typedef enum sp_kind { SP_ORD, SP_SLOT, SP_FREE } sp_kind;
 
+/* A pair of sizes assumed equal: not ours; to be checked; a plan that has all its symbols checks it. */
+typedef enum sp_pair { SP_P_OTHER, SP_P_OPEN, SP_P_DONE } sp_pair;
+
 /* Where the value of a symbol comes from in a function: dim or element `index` of a SLOT value, or (value 0, slot set) an extra scalar input. */
 typedef struct sp_sym { uint32_t value, slot, index; uint8_t pick; } sp_sym;
 
@@ -17,6 +20,8 @@ typedef struct sp_phase {
   sp_need *need; uint32_t n_need, cap_need;
   tn_graph *graph;                /* NULL = no plan */
   tn_mstep call;
+  tn_graph *sizes;                /* a plan that only checks sizes assumed equal; NULL = none */
+  tn_mstep check;
 } sp_phase;
 
 typedef struct sp_func {
@@ -31,6 +36,7 @@ typedef struct sp_func {
   sp_sym *sym;                    /* [n_syms] */
   bool *extra;                    /* [n_syms] comes in as a scalar after the function's own inputs */
   uint32_t n_slot, n_phase;
+  uint8_t *pair;                  /* [assumed pairs] what the runs of this function must check (sp_pair) */
   sp_phase *ph;                   /* [n_phase] */
 } sp_func;
 

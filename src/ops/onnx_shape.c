@@ -253,28 +253,46 @@ tn_status tn_ox_unsqueeze(tn_ox *c) {
 }
 
 /* ---- expand, tile ---- */
-/* The dim that a (of the operand) and s (asked for) broadcast to. */
-static tn_dim expanded(tn_ox *c, tn_dim a, tn_dim s) {
+/* The dim that a (of the operand) and s (asked for) broadcast to. *by_index: nobody knows whether a is 1, so elements must be picked by number. */
+static tn_dim expanded(tn_ox *c, tn_dim a, tn_dim s, bool s_known, bool *by_index) {
   tn_dims *t = c->b.g->dims;
   if (a == s || s == 1) return a;
   if (a == 1) return s;
-  if (tn_dim_is_const(a) && !tn_dim_is_const(s)) tn_ox_same_size(c, tn_dim_max(t, a, s), a, "a size that is asked for, and the operand's");   /* s is 1 or a */
-  else tn_ox_same_size(c, a, s, "a size that is asked for, and the operand's");
-  return tn_dim_is_const(s) ? s : a;
+  if (tn_dim_is_const(a)) {
+    if (!tn_dim_is_const(s)) tn_ox_same_size(c, tn_dim_max(t, a, s), a, "a size that is asked for, and the operand's");   /* s is 1 or a */
+    else tn_ox_bad(c, "a dim of %lld expanded to %lld", (long long)a, (long long)s);
+    return a;
+  }
+  if (s_known && !tn_dim_is_const(s)) {                      /* both come from shapes: the same size under two names */
+    tn_ox_same_size(c, a, s, "a size that is asked for, and the operand's");
+    return s;
+  }
+  /* a is 1, or s is, or they are equal; the result is s where a is 1, else a. */
+  tn_dim a1 = tn_dim_sub(t, a, 1), s1 = tn_dim_sub(t, s, 1), one = tn_dim_max(t, tn_dim_sub(t, 1, tn_dim_max(t, a1, tn_dim_sub(t, 0, a1))), 0);
+  tn_dim off = tn_dim_mul(t, a1, tn_dim_sub(t, a, s));
+  tn_ox_same_size(c, tn_dim_is_const(s) ? off : tn_dim_mul(t, off, s1), 0, "a size that is asked for does not fit the operand's");
+  *by_index = true;
+  return tn_dim_is_const(s) ? s : tn_dim_add(t, a, tn_dim_mul(t, s1, one));
 }
 tn_status tn_ox_expand(tn_ox *c) {
   tn_dim d[TN_MAX_RANK], s[TN_MAX_RANK], out[TN_MAX_RANK];
-  tn_ref x = tn_ox_in(c, 0);
-  int k = tn_ox_sizes(c, tn_ox_in(c, 1), s, TN_MAX_RANK, 0);
+  tn_ref x = tn_ox_in(c, 0), y = x, shape = tn_ox_in(c, 1);
+  if (c->b.st != TN_OK) return c->b.st;
+  bool known = tn_ox_items(c, shape, s, TN_MAX_RANK) >= 0;
+  int k = tn_ox_sizes(c, shape, s, TN_MAX_RANK, 0);
   if (c->b.st != TN_OK) return c->b.st;
   int n = tn_b_shape(&c->b, x, d), rank = n > k ? n : k;
-  for (int i = 0; i < rank; i++) {
+  for (int i = 0; i < rank && c->b.st == TN_OK; i++) {
     int at = i - (rank - n), want = i - (rank - k);
     int64_t v;
+    bool by_index = false;
     if (want >= 0 && tn_dim_as_int(c->b.g->dims, s[want], &v) && v < 0) return tn_ox_bad(c, "size %lld is asked for", (long long)v);
-    out[i] = at < 0 ? s[want] : want < 0 ? d[at] : expanded(c, d[at], s[want]);
+    out[i] = at < 0 ? s[want] : want < 0 ? d[at] : expanded(c, d[at], s[want], known, &by_index);
+    if (!by_index || c->b.st != TN_OK) continue;
+    tn_ref from = tn_b_2(&c->b, TN_OP_REMAINDER, tn_b_iota(&c->b, out[i], TN_I64), tn_b_dimval(&c->b, d[at], TN_I64));
+    y = tn_b_take(&c->b, y, from, at);
   }
-  return tn_ox_keep(c, 0, c->b.st == TN_OK ? tn_b_broadcast(&c->b, x, out, rank) : x, x);
+  return tn_ox_keep(c, 0, c->b.st == TN_OK ? tn_b_broadcast(&c->b, y, out, rank) : x, x);
 }
 /* Repeats that only the run knows: an index for each element. */
 static tn_ref repeat_by_index(tn_ox *c, tn_ref x, const tn_dim *rep) {

@@ -272,3 +272,18 @@ def test_sizes_named_question_mark_and_names_that_are_no_input():
     same(tenon.load(m)({"x": v, "other": v}), [np.maximum(v, 0)])
     with pytest.raises(ValueError, match="inputs \\['x'\\] are missing; no input is named \\['z'\\]"):
         tenon.load(m)({"z": v})
+
+
+@pytest.mark.parametrize("text, feeds, bad", [
+    ("g (float[3] x, int64[1] s) => (float[A] y) { y = Expand (x, s) }", [(3, [1]), (3, [3])], [(3, [5])]),
+    ("g (float[N] x, int64[1] s) => (float[A] y) { y = Expand (x, s) }", [(1, [4]), (4, [4]), (4, [1]), (0, [1])], [(4, [5]), (3, [0])]),
+    ("g (float[N] x, int64[2] s) => (float[A] y, float[B] z) { y, z = Split <axis = 0> (x, s) }", [(5, [2, 3]), (5, [5, 0])], [(5, [2, 4]), (5, [9, 1]), (5, [100, -95])]),
+    ("g (float[N] x, int64[2] s) => (float[A] y) { y, z = Split <axis = 0> (x, s) }", [(5, [2, 3])], [(5, [9, 1])])])
+def test_sizes_from_values_are_checked(text, feeds, bad):
+    """Also where a result is an operand as it is, or a part whose siblings nobody reads."""
+    m = model(text)
+    check(m, *({"x": x(n), "s": np.array(s, i8)} for n, s in feeds))
+    run = tenon.load(m)
+    for n, s in bad:
+        with pytest.raises(tenon.ModelError):
+            run({"x": x(n), "s": np.array(s, i8)})

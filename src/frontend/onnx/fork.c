@@ -196,6 +196,7 @@ tn_status tn_onnx_fork(scope *s, size_t failed, tn_status why) {
     return why;
   }
   state before = save(f);
+  before.n_pairs = s->n_pairs[i];                            /* what the nodes behind it asked for is asked again */
   tn_status st = why;
   im->forks++;
   for (int way = 0; way < 3 && worth_a_try(st); way++) {

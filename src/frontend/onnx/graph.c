@@ -145,8 +145,10 @@ tn_status tn_onnx_nodes(scope *s, pb_node *const *node, size_t n) {
   s->node = node;
   s->n_node = n;
   f->cur = s;
+  if (!(s->n_pairs = TN_NEW(f->im->a, uint32_t, n + 1))) return tn_fail(f->im->d, TN_E_NOMEM, "%zu nodes", n);
   for (size_t i = 0; i < n && st == TN_OK; i++) {
     st = one_node(s, node[i], i);
+    s->n_pairs[i] = tn_dims_n_assumed(f->im->dims);
     if (st == TN_OK) continue;
     tn_diag_while(f->im->d, st, "importing node %zu ('%.80s', %.60s) of '%.80s'", i, node[i]->name ? node[i]->name : "", node[i]->op_type ? node[i]->op_type : "?", s->where);
     if ((st = tn_onnx_fork(s, i, st)) == TN_OK) break;

@@ -64,7 +64,8 @@ typedef struct scope {
   pb_opset *const *opset; size_t n_opset;
   const pb_function *function;         /* its attributes: ref_attr_name */
   const tn_ox_attr *call_attr; uint32_t n_call_attr;
-  pb_node *const *node; size_t n_node; /* for messages about values that are made later */
+  pb_node *const *node; size_t n_node; /* for messages about values that are made later, and forks */
+  uint32_t *n_pairs;                   /* [n_node] sizes assumed equal when the node was done */
 } scope;
 
 tn_status tn_onnx_parse(tn_diag *d, tn_arena *a, const void *bytes, size_t n, const ProtobufCMessageDescriptor *want, void **out);
