@@ -207,8 +207,9 @@ tn_status tn_ox_deform_conv(tn_ox *c) {
 
 /* ---- RoiAlign ---- */
 
-/* Samples along one dim: at [R, P * G] clipped positions, in [R, P * G] inside the image and below the roi's count, count [R] of samples a bin (float) */
-typedef struct roi_axis { tn_ref at, in, count; tn_dim G; } roi_axis;
+/* Samples along one dim: at [R, P * G] clipped positions, in [R, P * G] inside the image, live the same below the roi's count (id 0 = all), count [R] of
+ * samples a bin (float) */
+typedef struct roi_axis { tn_ref at, in, live, count; tn_dim G; } roi_axis;
 
 static void roi_samples(tn_ox *c, tn_ref from, tn_ref to, tn_dim len, int64_t P, int64_t ratio, double scale, bool half, roi_axis *r) {
   tn_decomp_ctx *b = &c->b;
@@ -233,7 +234,11 @@ static void roi_samples(tn_ox *c, tn_ref from, tn_ref to, tn_dim len, int64_t P,
   tn_ref y = tn_nn_add(b, q, tn_nn_div(b, tn_nn_mul(b, tn_b_addn(b, g, 0.5), b3), tn_nn_max(b, n, one)));
   tn_ref l = tn_b_dimval(b, len, t), in = tn_nn_and(b, tn_b_2(b, TN_OP_GE, y, tn_b_num(b, -1, t)), tn_b_2(b, TN_OP_LE, y, l));
   r->at = tn_b_reshape(b, within(b, y, nil, tn_nn_sub(b, l, one)), flat, 2);
-  if (!ratio) in = tn_nn_and(b, in, tn_b_2(b, TN_OP_LT, g, n));
+  r->live = (tn_ref){0};
+  if (!ratio) {
+    tn_dim all[3] = {R, P, r->G};
+    r->live = tn_b_reshape(b, tn_b_broadcast(b, tn_b_2(b, TN_OP_LT, g, n), all, 3), flat, 2);
+  }
   r->in = tn_b_reshape(b, in, flat, 2);
 }
 /* [R, P, len]: the share of element k of the dim in the sum over bin p's samples */
@@ -242,14 +247,15 @@ static tn_ref roi_weights(tn_decomp_ctx *b, const roi_axis *r, int64_t P, tn_dim
   tn_dim s[4] = {tn_b_dim(b, r->at, 0), P, r->G, 1};
   tn_ref k = tn_b_along(b, tn_b_iota(b, len, t), 3, 4), d = tn_b_1(b, TN_OP_ABS, tn_nn_sub(b, tn_b_reshape(b, r->at, s, 4), k)), nil = tn_b_num(b, 0, t);
   tn_ref w = tn_nn_max(b, tn_nn_sub(b, tn_b_num(b, 1, t), d), nil);
-  return tn_b_reduce1(b, TN_C_SUM, tn_b_sel(b, tn_b_reshape(b, r->in, s, 4), w, nil), 2, false);
+  tn_ref in = r->live.id ? tn_nn_and(b, r->in, r->live) : r->in;
+  return tn_b_reduce1(b, TN_C_SUM, tn_b_sel(b, tn_b_reshape(b, in, s, 4), w, nil), 2, false);
 }
 /* Maximum over samples and their four corners of weight times value; x[N, C, H, W], roi images [R] */
 static tn_ref roi_max(tn_decomp_ctx *b, tn_ref x, tn_ref image, const roi_axis r[2], const int64_t P[2]) {
   tn_dtype t = tn_b_dtype(b, x);
   tn_dim d[N], R = tn_b_dim(b, image, 0), s[6];
   tn_b_shape(b, x, d);
-  tn_ref one = tn_b_num(b, 1, t), nil = tn_b_num(b, 0, t), at[2][2], w[2][2], in[2], y = {0};
+  tn_ref one = tn_b_num(b, 1, t), nil = tn_b_num(b, 0, t), at[2][2], w[2][2], in[2], live[2], y = {0}, low = tn_b_num(b, -INFINITY, t);
   for (int a = 0; a < 2; a++) {
     tn_ref lo = tn_b_1(b, TN_OP_FLOOR, r[a].at), f = tn_nn_sub(b, r[a].at, lo), hi = tn_nn_min(b, tn_nn_add(b, lo, one), tn_nn_sub(b, tn_b_dimval(b, d[2 + a], t), one));
     tn_dim sh[4] = {R, 1, a ? 1 : tn_b_dim(b, r[a].at, 1), a ? tn_b_dim(b, r[a].at, 1) : 1};
@@ -258,6 +264,7 @@ static tn_ref roi_max(tn_decomp_ctx *b, tn_ref x, tn_ref image, const roi_axis r
     w[a][0] = tn_b_reshape(b, tn_nn_sub(b, one, f), sh, 4);
     w[a][1] = tn_b_reshape(b, f, sh, 4);
     in[a] = tn_b_reshape(b, r[a].in, sh, 4);
+    live[a] = r[a].live.id ? tn_b_reshape(b, r[a].live, sh, 4) : r[a].live;
   }
   tn_ref ch = tn_b_along(b, tn_b_iota(b, d[1], TN_I64), 1, 4), im = tn_b_along(b, image, 0, 4), inside = tn_nn_and(b, in[0], in[1]);
   for (int k = 0; k < 4; k++) {
@@ -267,10 +274,12 @@ static tn_ref roi_max(tn_decomp_ctx *b, tn_ref x, tn_ref image, const roi_axis r
     tn_ref v = tn_nn_mul(b, tn_b_op(b, TN_OP_INDEX, idx, 5, &a, 1), tn_nn_mul(b, w[0][k & 1], w[1][k >> 1]));
     y = y.id ? tn_nn_max(b, y, v) : v;
   }
-  y = tn_b_sel(b, inside, y, nil);                     /* a sample outside counts as 0 */
+  y = tn_b_sel(b, inside, y, nil);                     /* a sample outside counts as 0, one beyond the roi's number of them not at all */
+  if (live[0].id) y = tn_b_sel(b, tn_nn_and(b, live[0], live[1]), y, low);
   s[0] = R; s[1] = d[1]; s[2] = P[0]; s[3] = r[0].G; s[4] = P[1]; s[5] = r[1].G;
   int ax[2] = {3, 5};
-  return tn_b_reduce(b, TN_C_MAX, tn_b_reshape(b, y, s, 6), ax, 2, false);
+  y = tn_b_reduce(b, TN_C_MAX, tn_b_reshape(b, y, s, 6), ax, 2, false);
+  return live[0].id ? tn_b_sel(b, tn_b_2(b, TN_OP_EQ, y, low), nil, y) : y;
 }
 
 tn_status tn_ox_roi_align(tn_ox *c) {
@@ -289,7 +298,6 @@ tn_status tn_ox_roi_align(tn_ox *c) {
   bool half = c->opset >= 16 && !strcmp(how, "half_pixel"), max = !strcmp(mode, "max");
   if (dr[1] != 4 || P[0] < 1 || P[1] < 1 || P[0] > 65536 || P[1] > 65536 || ratio < 0 || ratio > 65536) return tn_ox_bad(c, "output %lld x %lld, sampling_ratio %lld, or rois not of 4 columns", (long long)P[0], (long long)P[1], (long long)ratio);
   if ((!half && c->opset >= 16 && strcmp(how, "output_half_pixel")) || (!max && strcmp(mode, "avg"))) return tn_ox_bad(c, "mode '%s', coordinate_transformation_mode '%s'", mode, how);
-  if (max && ratio == 0) return tn_ox_unsup(c, "maximum over a number of samples that depends on the roi");
   tn_ref x = tn_b_up(b, x0);
   tn_dtype t = tn_b_dtype(b, x);
   rois = tn_b_cast(b, rois, t);
