@@ -117,3 +117,17 @@ def test_byte_products(xt, wt, zero):
     i, f = tenon.load(model.SerializeToString())({"x": x})
     np.testing.assert_array_equal(i, want)
     np.testing.assert_allclose(f, want * (np.float64(sx) * sw), rtol=1e-6)
+
+
+def test_random():
+    """Without a seed every node and every call draws anew; with one they repeat. Moments within five standard errors."""
+    n = 100000
+    nodes = [h.make_node("RandomNormal", [], ["a"], shape=[n]), h.make_node("RandomNormal", [], ["b"], shape=[n]), h.make_node("RandomUniform", [], ["c"], shape=[n], seed=2.0)]
+    graph = h.make_graph(nodes, "g", [], [h.make_tensor_value_info(k, T.FLOAT, [n]) for k in "abc"])
+    run = tenon.load(h.make_model(graph, opset_imports=[h.make_opsetid("", 22)], ir_version=10).SerializeToString())
+    (a, b, c), (a2, _, c2) = run({}), run({})
+    np.testing.assert_array_equal(c, c2)
+    for x, y in ((a, b), (a, a2), (a[1:], a[:-1])):
+        assert abs(np.corrcoef(x, y)[0, 1]) < 5 / n**0.5
+    assert abs(a.mean()) < 5 / n**0.5 and abs(a.var() - 1) < 5 * (2 / n) ** 0.5
+    assert 0 <= c.min() and c.max() < 1 and abs(c.mean() - 0.5) < 5 * (1 / 12 / n) ** 0.5
