@@ -170,29 +170,15 @@ it can, and these where it must.
 {table(["name", "operands", "results", "meaning"], dyn)}"""
 
 
-CLI_NOTES = {
-    "compile": """The package holds kernels for each level of `--targets`; `native` is this machine with all it has, and says what a machine needs to run it.
-`aarch64` cross-compiles. `--shape` fixes free input sizes (`?` leaves one as it is). `--emit static` writes `NAME.o` with the package's bytes and
-`NAME.h` with typed calls; link both with `libtenon_rt`. `--strict` makes every declared shape that contradicts the inferred one an error.""",
-    "run": """Inputs by name from a `.npz`; or a `.npy` or ONNX `.pb` for the next input, or `NAME=FILE` for a certain one; or a folder with `NAME.npy`, `NAME.pb` or
-`input_0.pb`, ... Lists stand in a `.npz` as `NAME/0`, `NAME/1`, ..., maps as `NAME/keys` and `NAME/values`, for results too. Types that NumPy lacks are
-bytes of their size; bfloat16 is also taken, and given, as float32. `--random` makes up what is missing: floats in [-1, 1), integers 0 or 1, free sizes as `--shape` says, else 1.""",
-    "bench": """`--kernels` runs again with a log of every step. GFLOP/s counts scalar operations of the kernel's definition, GB/s the bytes of its operands, each once;
-both stand against peaks measured in the same run on as many threads.""",
-    "inspect": """`--memory` adds a line for every buffer. `--verify-only` reads the whole file, checks every checksum and rule and loads nothing: machine code in a package
-is code, so load only what you trust.""",
-    "test": """A number agrees when |got - want| <= atol + rtol * |want|, NaN equals NaN; integers, booleans and strings must be equal. Exit status 1 when one fails.""",
-}
-
-
 def cli_page():
     commands = rows("src/cli/commands.def", "TN_CMD")
+    notes = {name: text for name, text, _ in rows("src/cli/notes.def", "TN_NOTE")}
     parts = []
     for name, _, usage, doc, _ in commands:
-        parts.append(f"## {name}\n\n    tenon {usage}\n\n{doc[0].upper()}{doc[1:]}.\n" + (f"\n{CLI_NOTES[name]}\n" if name in CLI_NOTES else ""))
+        parts.append(f"## {name}\n\n    tenon {usage}\n\n{doc[0].upper()}{doc[1:]}.\n" + (f"\n{notes[name]}\n" if name in notes else ""))
     return f"""# Command line
 
-{note("src/cli/commands.def", "tools/gen_docs.py")}
+{note("src/cli/commands.def", "src/cli/notes.def")}
 `build/tenon COMMAND --help` prints a command's usage. Results go to standard output, words and progress (on a terminal, after a second) to standard
 error. `--json` prints for machines. Exit status: 0 fine, 1 failed, 2 wrong usage. An error names the file, a status code, and what, where and with which
 numbers. Environment variables are in [env.md](env.md); `TENON_LOG` lines go to standard error.

@@ -21,11 +21,34 @@ int cli_failed(const char *command, const char *text) {
   fprintf(stderr, "tenon %s: %s\n", command, text);
   return CLI_FAILED;
 }
+static const struct { const char *command, *text; } notes[] = {
+#define TN_NOTE(command, text) {command, text},
+#include "notes.def"
+#undef TN_NOTE
+};
+
+/* Text in lines of at most 100 characters. */
+static void wrapped(const char *s) {
+  while (*s) {
+    size_t n = strlen(s), cut = n;
+    if (n > 100)
+      for (cut = 100; cut > 0 && s[cut] != ' ';) cut--;
+    if (cut == 0) cut = n;
+    printf("%.*s\n", (int)cut, s);
+    s += cut + (s[cut] == ' ');
+  }
+}
+
 int cli_help_wanted(int argc, char **argv) {
   for (int k = 1; k < argc; k++) {
     if (strcmp(argv[k], "--help") != 0 && strcmp(argv[k], "-h") != 0) continue;
     for (int i = 0; i < N_COMMANDS; i++)
       if (strcmp(commands[i].name, argv[0]) == 0) printf("usage: tenon %s\n\n%s\n", commands[i].usage, commands[i].doc);
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
+      if (strcmp(notes[i].command, argv[0]) == 0) {
+        printf("\n");
+        wrapped(notes[i].text);
+      }
     return 1;
   }
   return 0;
