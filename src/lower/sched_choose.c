@@ -234,6 +234,7 @@ typedef struct rw {
   cs *c;
   uint32_t v, cand;
   double gain[TN_DEF_MAX_AXES];
+  int64_t step[TN_DEF_MAX_AXES]; /* elements between two rows in the operand that differs by row; 0 = none seen, or symbolic */
 } rw;
 static void rw_node(void *u, tn_kx_id x) {
   rw *r = u;
@@ -250,6 +251,7 @@ static void rw_node(void *u, tn_kx_id x) {
     if (!fits(r->cand, a)) continue;
     if (fits(deps, r->v) && !fits(deps, a)) r->gain[a] += 1;
     int64_t one;
+    if (!fits(deps, r->v) && fits(deps, a) && tn_dim_as_int(r->c->k->dims, l->coef[a], &one) && one > 0 && (!r->step[a] || one < r->step[a])) r->step[a] = one;
     if (fits(deps, r->v) && fits(deps, a) && !(tn_dim_as_int(r->c->k->dims, l->coef[r->v], &one) && one <= 1) &&
         tn_dim_as_int(r->c->k->dims, l->coef[a], &one) && one == 1)
       r->gain[a] += 0.5; /* strided along the vector, contiguous along rows: a transposing tile */
@@ -262,6 +264,13 @@ static int64_t row_ext(const cs *c, uint32_t a, uint32_t cand) {
   for (uint32_t b = 0; b < c->k->n_axis; b++)
     if (fits(cand, b) && tn_dim_is_const(c->an->extent[b]) && ext_or(c, b, 1) >= 4) return 2;
   return DYN + a;
+}
+
+/* Of two axes of equal gain: rows that lie together, where there are enough of both; else the longer. */
+static bool better_rows(const rw *r, uint32_t a, uint32_t b) {
+  int64_t x = row_ext(r->c, a, r->cand), y = row_ext(r->c, b, r->cand);
+  if (x >= 12 && y >= 12 && r->step[a] && r->step[b] && r->step[a] != r->step[b]) return r->step[a] < r->step[b];
+  return x > y;
 }
 
 static void choose_tile(cs *c, tn_kloop *L, uint32_t spatial) {
@@ -285,7 +294,7 @@ static void choose_tile(cs *c, tn_kloop *L, uint32_t spatial) {
   double best = 0.4;
   for (uint32_t a = 0; a < c->k->n_axis; a++) {
     double g = r.gain[a] * (row_ext(c, a, r.cand) >= 4 ? 1 : 0.6);
-    if (fits(r.cand, a) && (g > best || (g == best && L->r_axis >= 0 && row_ext(c, a, r.cand) > row_ext(c, (uint32_t)L->r_axis, r.cand)))) {
+    if (fits(r.cand, a) && (g > best || (g == best && L->r_axis >= 0 && better_rows(&r, a, (uint32_t)L->r_axis)))) {
       best = g;
       L->r_axis = (int8_t)a;
     }

@@ -9,7 +9,8 @@
  *
  * Rounding: the transforms multiply by up to 5 and 8, so the error is some ten times that of the direct form; docs/winograd.md has it
  * measured against float64. It stays below 2e-5 of a layer's largest output for the sizes taken here; "-winograd" in the list of passes
- * switches it off. Taken where a simple count of arithmetic and bytes says that it pays; not taken for symbolic channels or images. */
+ * switches it off. Taken where a simple count of arithmetic and bytes says that it pays; not taken for symbolic channels or images
+ * (a symbolic batch is fine). */
 #include <string.h>
 #include "passes/passes_int.h"
 
@@ -360,9 +361,10 @@ static bool wants_whole(const wg *s) {
 
 /* Seconds of one core, roughly: products at 150 GFLOP/s (direct form: 130), transforms and filters by the bytes they move. */
 static bool pays(const wg *s) {
-  double tiles = (double)s->n * (double)s->th * (double)s->tw, pixels = (double)s->n * (double)s->oh * (double)s->ow, ck = (double)s->c * (double)s->k;
+  double n = tn_dim_is_const(s->n) ? (double)s->n : 1, tiles = n * (double)s->th * (double)s->tw, pixels = n * (double)s->oh * (double)s->ow, ck = (double)s->c * (double)s->k;
   double direct = 18 * ck * pixels / 130e9;
-  double wino = 2 * N_IN * ck * tiles / 150e9 + tiles * N_IN * 4 * 2 * (double)(s->c + s->k) / 40e9 + N_IN * 4 * ck / 30e9 + 2e-6;
+  double moved = tiles * N_IN * 4 * (double)(s->c + s->k); /* transformed tiles, written and read: from memory when no cache holds them */
+  double wino = 2 * N_IN * ck * tiles / 150e9 + 2 * moved / (moved > 16e6 ? 4e9 : 40e9) + N_IN * 4 * ck / 30e9 + 2e-6;
   return wino < 0.85 * direct;
 }
 
@@ -378,13 +380,13 @@ static bool fits(wg *s) {
   if (b->node[b->value[c->in[0].id].node].op != TN_OP_INPUT || b->node[b->value[c->in[1].id].node].op != TN_OP_INPUT) return false;
   if (tn_attr_dims(c, "stride", stride, 2) != 2 || tn_attr_dims(c, "padding", pad, 4) != 4 || tn_attr_dims(c, "dilation", dil, 2) != 2) return false;
   if (stride[0] != 1 || stride[1] != 1 || dil[0] != 1 || dil[1] != 1) return false;
-  for (int i = 0; i < 4; i++)
-    if (!tn_dim_is_const(x->dim[i]) || !tn_dim_is_const(y->dim[i]) || !tn_dim_is_const(pad[i])) return false;
+  for (int i = 0; i < 4; i++)   /* any batch, also a symbolic one */
+    if ((i > 0 && (!tn_dim_is_const(x->dim[i]) || !tn_dim_is_const(y->dim[i]))) || !tn_dim_is_const(pad[i])) return false;
   s->n = x->dim[0]; s->c = x->dim[1]; s->h = x->dim[2]; s->w = x->dim[3];
   s->k = y->dim[1]; s->oh = y->dim[2]; s->ow = y->dim[3];
   s->th = (s->oh + TILE - 1) / TILE; s->tw = (s->ow + TILE - 1) / TILE;
   s->pad_h = pad[0]; s->pad_w = pad[2];
-  if (s->n < 1 || s->c < 16 || s->c > MAX_CHANNELS || s->k < 16 || s->k % 16 || s->oh < TILE || s->ow < TILE || s->h + pad[0] > TILE * s->th + 2 || s->w + pad[2] > TILE * s->tw + 2) return false;
+  if (s->n == 0 || s->c < 16 || s->c > MAX_CHANNELS || s->k < 16 || s->k % 16 || s->oh < TILE || s->ow < TILE || s->h + pad[0] > TILE * s->th + 2 || s->w + pad[2] > TILE * s->tw + 2) return false;
   for (s->lanes = 64; s->k % s->lanes; s->lanes -= 16) {}
   return plain_tail(b, s->conv) && pays(s) && !wants_whole(s);
 }

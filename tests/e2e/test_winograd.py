@@ -52,6 +52,19 @@ def test_epilogues(kind, last):
     check(Block(64, 64, residual=kind == "residual", both=kind == "both"), x.contiguous(memory_format=torch.channels_last) if last else x)
 
 
+def test_symbolic_batch():
+    model = Block(32, 32, residual=True).eval()
+    compiled = torch.compile(model, backend="tenon", dynamic=True)
+    with torch.no_grad():
+        for n in (2, 3, 5):
+            x = torch.randn(n, 32, 30, 30)
+            torch._dynamo.mark_static(x, 1)
+            torch._dynamo.mark_static(x, 2)
+            torch._dynamo.mark_static(x, 3)
+            want = model(x)
+            assert (compiled(x) - want).abs().max() <= BUDGET * want.abs().max()
+
+
 def test_chain():
     check(nn.Sequential(Block(16, 32), Block(32, 64), nn.MaxPool2d(2), Block(64, 64, residual=True), Block(64, 16)), torch.randn(1, 16, 40, 40))
 
