@@ -73,7 +73,7 @@ static void views_release(views *v) {
 static int dtype_of_elem(long elem) {
   static const signed char of[] = {[1] = TN_F32 + 1, [2] = TN_U8 + 1, [3] = TN_I8 + 1, [4] = TN_U16 + 1, [5] = TN_I16 + 1, [6] = TN_I32 + 1, [7] = TN_I64 + 1, [9] = TN_BOOL + 1,
                                    [10] = TN_F16 + 1, [11] = TN_F64 + 1, [12] = TN_U32 + 1, [13] = TN_U64 + 1, [16] = TN_BF16 + 1, [17] = TN_U8 + 1, [18] = TN_U8 + 1,
-                                   [19] = TN_U8 + 1, [20] = TN_U8 + 1, [21] = TN_U8 + 1, [22] = TN_I8 + 1, [23] = TN_U8 + 1, [24] = TN_U8 + 1, [25] = TN_U8 + 1, [26] = TN_I8 + 1};
+                                   [19] = TN_U8 + 1, [20] = TN_U8 + 1, [21] = TN_U8 + 1, [22] = TN_I8 + 1, [23] = TN_U8 + 1, [24] = TN_U8 + 1, [25] = TN_U8 + 1, [26] = TN_I8 + 1, [27] = TN_U8 + 1, [28] = TN_U8 + 1};
   return elem > 0 && elem < (long)sizeof of ? of[elem] - 1 : -1;
 }
 

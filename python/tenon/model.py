@@ -15,7 +15,7 @@ __all__ = ["Model", "ModelError", "Port", "load"]
 STRING = 8
 _PLAIN = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"}
 _MORE = {16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4_e2m1fn",
-         24: "float8_e8m0fnu", 25: "uint2", 26: "int2"}  # fmt: skip
+         24: "float8_e8m0fnu", 25: "uint2", 26: "int2", 27: "float6_e2m3fn", 28: "float6_e3m2fn"}  # fmt: skip
 _NARROW = {21: "uint8", 22: "int8", 25: "uint8", 26: "int8"}
 _ELEM = {name: elem for elem, name in (_PLAIN | _MORE).items()}
 _KINDS = ("tensor", "sequence", "optional", "optional sequence", "map", "sequence of maps", "any")

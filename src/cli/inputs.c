@@ -14,7 +14,7 @@
 
 const char *cli_elem_name(int elem) {
   static const char *const name[] = {"undefined", "f32", "u8", "i8", "u16", "i16", "i32", "i64", "string", "bool", "f16", "f64", "u32", "u64", "complex64", "complex128", "bf16", "f8e4m3fn",
-                                     "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "u4", "i4", "f4e2m1", "f8e8m0", "u2", "i2"};
+                                     "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "u4", "i4", "f4e2m1", "f8e8m0", "u2", "i2", "f6e2m3", "f6e3m2"};
   return elem >= 0 && elem < (int)(sizeof name / sizeof *name) ? name[elem] : "?";
 }
 
@@ -240,7 +240,7 @@ static void element(int dtype, void *to, uint64_t r) {
 
 static const struct { int8_t dtype, size; } store[] = {[1] = {TN_F32, 4}, [2] = {TN_U8, 1}, [3] = {TN_I8, 1}, [4] = {TN_U16, 2}, [5] = {TN_I16, 2}, [6] = {TN_I32, 4}, [7] = {TN_I64, 8}, [9] = {TN_BOOL, 1},
                                                        [10] = {TN_F16, 2}, [11] = {TN_F64, 8}, [12] = {TN_U32, 4}, [13] = {TN_U64, 8}, [16] = {TN_BF16, 2}, [17] = {TN_U8, 1}, [18] = {TN_U8, 1},
-                                                       [19] = {TN_U8, 1}, [20] = {TN_U8, 1}, [21] = {TN_U8, 1}, [22] = {TN_I8, 1}, [23] = {TN_U8, 1}, [24] = {TN_U8, 1}, [25] = {TN_U8, 1}, [26] = {TN_I8, 1}};
+                                                       [19] = {TN_U8, 1}, [20] = {TN_U8, 1}, [21] = {TN_U8, 1}, [22] = {TN_I8, 1}, [23] = {TN_U8, 1}, [24] = {TN_U8, 1}, [25] = {TN_U8, 1}, [26] = {TN_I8, 1}, [27] = {TN_U8, 1}, [28] = {TN_U8, 1}};
 
 /* Free dims: what --shape says for this input, else 1. */
 static int made_up(filler *f, size_t i, const tn_compile_options *o, uint64_t *seed) {

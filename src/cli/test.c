@@ -28,6 +28,8 @@ static double small(int elem, uint8_t b) { /* one byte of a type narrower than 1
     v = b >> 2 & 31 ? ldexp(4 + (b & 3), (b >> 2 & 31) - 18) : ldexp(b & 3, -17);
     break;
   case 23: s = b >> 3 & 1, v = (const double[]){0, .5, 1, 1.5, 2, 3, 4, 6}[b & 7]; break;
+  case 27: s = b >> 5 & 1, v = b >> 3 & 3 ? ldexp(8 + (b & 7), (b >> 3 & 3) - 4) : ldexp(b & 7, -3); break;
+  case 28: s = b >> 5 & 1, v = b >> 2 & 7 ? ldexp(4 + (b & 3), (b >> 2 & 7) - 5) : ldexp(b & 3, -4); break;
   case 24: return b == 255 ? NAN : ldexp(1, b - 127);
   default: return b;
   }

@@ -66,6 +66,7 @@ static const struct { const char *name; tn_dtype dtype; bool own; } elems[] = { 
     [TN_EL_F8E5M2] = {"f8e5m2", TN_U8, false},  [TN_EL_F8E5M2FNUZ] = {"f8e5m2fnuz", TN_U8, false},
     [TN_EL_U4] = {"u4", TN_U8, false},          [TN_EL_I4] = {"i4", TN_I8, false},    [TN_EL_F4E2M1] = {"f4e2m1", TN_U8, false},
     [TN_EL_F8E8M0] = {"f8e8m0", TN_U8, false},  [TN_EL_U2] = {"u2", TN_U8, false},    [TN_EL_I2] = {"i2", TN_I8, false},
+    [TN_EL_F6E2M3] = {"f6e2m3", TN_U8, false},  [TN_EL_F6E3M2] = {"f6e3m2", TN_U8, false},
     [TN_EL_UNDEFINED] = {"undefined", TN_OBJ, false}};
 enum { N_ELEMS = sizeof elems / sizeof *elems };
 

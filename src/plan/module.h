@@ -13,7 +13,7 @@
  * model's door. Inside, 8-bit and smaller floats and sub-byte integers are stored one element per byte (U8 or I8). */
 typedef enum tn_elem { TN_EL_UNDEFINED = 0, TN_EL_F32 = 1, TN_EL_U8 = 2, TN_EL_I8 = 3, TN_EL_U16 = 4, TN_EL_I16 = 5, TN_EL_I32 = 6, TN_EL_I64 = 7, TN_EL_STRING = 8,
   TN_EL_BOOL = 9, TN_EL_F16 = 10, TN_EL_F64 = 11, TN_EL_U32 = 12, TN_EL_U64 = 13, TN_EL_BF16 = 16, TN_EL_F8E4M3FN = 17, TN_EL_F8E4M3FNUZ = 18, TN_EL_F8E5M2 = 19,
-  TN_EL_F8E5M2FNUZ = 20, TN_EL_U4 = 21, TN_EL_I4 = 22, TN_EL_F4E2M1 = 23, TN_EL_F8E8M0 = 24, TN_EL_U2 = 25, TN_EL_I2 = 26 } tn_elem;
+  TN_EL_F8E5M2FNUZ = 20, TN_EL_U4 = 21, TN_EL_I4 = 22, TN_EL_F4E2M1 = 23, TN_EL_F8E8M0 = 24, TN_EL_U2 = 25, TN_EL_I2 = 26, TN_EL_F6E2M3 = 27, TN_EL_F6E3M2 = 28 } tn_elem;
 
 typedef enum tn_port_kind { TN_PORT_TENSOR, TN_PORT_SEQUENCE, TN_PORT_OPTIONAL /* of a tensor */, TN_PORT_OPTIONAL_SEQUENCE, TN_PORT_MAP, TN_PORT_SEQUENCE_MAP, TN_PORT_ANY } tn_port_kind;
 /* dim[k] >= 0: fixed; -1: free, its name in dim_name[k] (NULL: none). rank -1: unknown. */
