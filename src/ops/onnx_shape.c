@@ -267,18 +267,26 @@ static tn_dim expanded(tn_ox *c, tn_dim a, tn_dim s, bool s_known, bool *by_inde
     tn_ox_same_size(c, a, s, "a size that is asked for, and the operand's");
     return s;
   }
-  /* a is 1, or s is, or they are equal; the result is s where a is 1, else a. */
-  tn_dim a1 = tn_dim_sub(t, a, 1), s1 = tn_dim_sub(t, s, 1), one = tn_dim_max(t, tn_dim_sub(t, 1, tn_dim_max(t, a1, tn_dim_sub(t, 0, a1))), 0);
-  tn_dim off = tn_dim_mul(t, a1, tn_dim_sub(t, a, s));
-  tn_ox_same_size(c, tn_dim_is_const(s) ? off : tn_dim_mul(t, off, s1), 0, "a size that is asked for does not fit the operand's");
+  /* a is 1, or s is, or they are equal; the result is s where a is 1, else a: a size of its own. */
+  tn_decomp_ctx *b = &c->b;
+  tn_dim off = tn_dim_mul(t, tn_dim_sub(t, a, 1), tn_dim_sub(t, a, s)), out;
+  tn_ox_same_size(c, tn_dim_is_const(s) ? off : tn_dim_mul(t, off, tn_dim_sub(t, s, 1)), 0, "a size that is asked for does not fit the operand's");
   *by_index = true;
-  return tn_dim_is_const(s) ? s : tn_dim_add(t, a, tn_dim_mul(t, s1, one));
+  if (tn_dim_is_const(s)) return s;
+  tn_ref have = tn_b_dimval(b, a, TN_I64), one = tn_b_2(b, TN_OP_EQ, have, tn_b_int(b, 1, TN_I64));
+  return tn_ox_sizes(c, tn_b_sel(b, one, tn_b_dimval(b, s, TN_I64), have), &out, 1, 0) == 1 ? out : a;
+}
+/* Which elements of a 1-D tensor of sizes are known; all, when it has another form. */
+static void known_sizes(tn_ox *c, tn_ref shape, bool *known) {
+  tn_dim v[1], n = tn_b_rank(&c->b, shape) == 1 ? tn_b_dim(&c->b, shape, 0) : -1;
+  for (int i = 0; i < TN_MAX_RANK; i++) known[i] = !tn_dim_is_const(n) || i >= n || tn_ox_items(c, tn_b_slice(&c->b, shape, 0, i, 1, 1), v, 1) == 1;
 }
 tn_status tn_ox_expand(tn_ox *c) {
   tn_dim d[TN_MAX_RANK], s[TN_MAX_RANK], out[TN_MAX_RANK];
   tn_ref x = tn_ox_in(c, 0), y = x, shape = tn_ox_in(c, 1);
   if (c->b.st != TN_OK) return c->b.st;
-  bool known = tn_ox_items(c, shape, s, TN_MAX_RANK) >= 0;
+  bool known[TN_MAX_RANK];
+  known_sizes(c, shape, known);
   int k = tn_ox_sizes(c, shape, s, TN_MAX_RANK, 0);
   if (c->b.st != TN_OK) return c->b.st;
   int n = tn_b_shape(&c->b, x, d), rank = n > k ? n : k;
@@ -287,7 +295,7 @@ tn_status tn_ox_expand(tn_ox *c) {
     int64_t v;
     bool by_index = false;
     if (want >= 0 && tn_dim_as_int(c->b.g->dims, s[want], &v) && v < 0) return tn_ox_bad(c, "size %lld is asked for", (long long)v);
-    out[i] = at < 0 ? s[want] : want < 0 ? d[at] : expanded(c, d[at], s[want], known, &by_index);
+    out[i] = at < 0 ? s[want] : want < 0 ? d[at] : expanded(c, d[at], s[want], known[want], &by_index);
     if (!by_index || c->b.st != TN_OK) continue;
     tn_ref from = tn_b_2(&c->b, TN_OP_REMAINDER, tn_b_iota(&c->b, out[i], TN_I64), tn_b_dimval(&c->b, d[at], TN_I64));
     y = tn_b_take(&c->b, y, from, at);
