@@ -34,12 +34,16 @@ tn_status tn_k_scatter(tn_pool *pool, const tn_tensor *x, const tn_tensor *idx, 
 void tn_k_scan(tn_pool *pool, tn_combiner c, const tn_tensor *in, int dim, tn_tensor *out);
 tn_status tn_k_sort(tn_pool *pool, const tn_tensor *in, int dim, bool descending, tn_tensor *out_values, tn_tensor *out_idx);   /* stable; NaN last ascending, first descending (torch) */
 tn_status tn_k_topk(tn_pool *pool, const tn_tensor *in, int64_t k, int dim, bool largest, tn_tensor *out_values, tn_tensor *out_idx);
+/* What a recurrent layer keeps between calls; zeroed by the caller, who gives it back with tn_k_kept_free. Without one (NULL) each call
+ * allocates and packs. fixed: the weights at an address never change, so they are packed once. One call at a time. */
+typedef struct tn_k_kept { bool fixed; float *room; size_t n; int64_t packed, input; const void *w[2]; } tn_k_kept;
+void tn_k_kept_free(tn_k_kept *k);
 /* One direction of one LSTM layer, float32; in = {x[T,B,I], w_ih[4H,I], w_hh[4H,H], b_ih[4H], b_hh[4H], h0[B,H], c0[B,H]}; out = {y[T,B,H], hT[B,H], cT[B,H]}.
  * Gate order i,f,g,o as torch.nn.LSTM documents. */
-tn_status tn_k_lstm(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out);
+tn_status tn_k_lstm(tn_pool *pool, tn_k_kept *kept, const tn_tensor *in, bool reverse, tn_tensor *out);
 /* The same for a GRU; in = {x[T,B,I], w_ih[3H,I], w_hh[3H,H], b_ih[3H], b_hh[3H], h0[B,H]}; out = {y[T,B,H], hT[B,H]}. Gate order r,z,n, and b_hh of n under
  * the reset gate, as torch.nn.GRU documents. */
-tn_status tn_k_gru(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out);
+tn_status tn_k_gru(tn_pool *pool, tn_k_kept *kept, const tn_tensor *in, bool reverse, tn_tensor *out);
 /* x u8[.., K], w i8 packed as [ceil(N/16)][ceil(K/4)][16][4], out i32[.., N]; all row-major. TN_E_VERIFY: shapes that do not fit. */
 tn_status tn_k_qdot(tn_pool *pool, const tn_tensor *x, const tn_tensor *w, tn_tensor *out);
 #endif

@@ -8,7 +8,7 @@
  *   h_t = (1 - sigmoid(z)) * tanh(n_x + sigmoid(r) * n_h) + sigmoid(z) * h_{t-1}
  * Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.GRU.html
  *
- * Idea: hidden units go in blocks of 16, and a block keeps its four gates together: 64 columns, packed once per call as two
+ * Idea: hidden units go in blocks of 16, and a block keeps its four gates together: 64 columns, packed once as two
  * panels [k][32] (i and f; g and o), so that the inner loop runs over neighbouring columns. W_ih x does not depend on time
  * and is done for many steps at once; what is left in the time loop is, block by block, one product with W_hh and one pass
  * over the block's cells. h_t is computed where it belongs in y and read from there by step t+1. Blocks know nothing of each
@@ -315,8 +315,34 @@ static void run(tn_pool *pool, tn_pool_fn fn, layer *s, int64_t n, int64_t each,
   tn_pool_run(pool, fn, s, n, each >= share ? 1 : share / each);
 }
 
+/* Memory of n floats, the caller's for good when `kept` is given; *there: its first `packed` floats hold these weights already. */
+static float *room_of(tn_k_kept *kept, const layer *s, size_t n, int64_t packed, bool *there) {
+  *there = false;
+  if (!kept) return tn_aligned_alloc(64, n * sizeof(float));
+  if (n > kept->n) {
+    float *p = tn_aligned_alloc(64, n * sizeof(float));
+    if (!p) return NULL;
+    tn_k_kept_free(kept);
+    kept->room = p;
+    kept->n = n;
+  }
+  const void *w[2] = {s->w[0], s->w[1]};
+  *there = kept->fixed && packed > 0 && kept->packed == packed && kept->w[0] == w[0] && kept->w[1] == w[1] && kept->input == s->k[0];
+  kept->packed = packed;   /* 0 when the weights are not packed: the room is written over */
+  kept->input = s->k[0];
+  kept->w[0] = w[0];
+  kept->w[1] = w[1];
+  return kept->room;
+}
+void tn_k_kept_free(tn_k_kept *k) {
+  tn_free_aligned(k->room);
+  k->room = NULL;
+  k->n = 0;
+  k->packed = 0;
+}
+
 /* c: the cell state to run on, in place (LSTM) */
-static tn_status layer_run(tn_pool *pool, const tn_tensor *in, bool gru, bool reverse, float *y, float *h_last, float *c) {
+static tn_status layer_run(tn_pool *pool, tn_k_kept *kept, const tn_tensor *in, bool gru, bool reverse, float *y, float *h_last, float *c) {
   const isa *with = isas[tn_k_best_isa()];
   if (!with) return TN_E_UNSUPPORTED;
   int64_t T = in[0].shape[0], B = in[0].shape[1], I = in[0].shape[2], H = in[5].shape[1];
@@ -333,13 +359,14 @@ static tn_status layer_run(tn_pool *pool, const tn_tensor *in, bool gru, bool re
     s.ldc = s.blocks * WIDE;
     s.direct = T * B < FEW_ROWS;
     int64_t packed = s.direct ? 0 : s.ldc * (I + H);
-    float *room = tn_aligned_alloc(64, (size_t)(s.ldc * (1 + chunk * B) + packed) * sizeof(float));
+    bool there;
+    float *room = room_of(kept, &s, (size_t)(s.ldc * (1 + chunk * B) + packed), packed, &there);
     if (!room) return TN_E_NOMEM;
-    s.bias = room;
-    s.gates = s.bias + s.ldc;
-    s.packed[0] = s.gates + s.ldc * chunk * B;
+    s.packed[0] = room;
     s.packed[1] = s.packed[0] + s.ldc * I;
-    if (!s.direct) run(pool, pack, &s, s.blocks, (I + H) * WIDE, PACK_SHARE);
+    s.bias = room + packed;
+    s.gates = s.bias + s.ldc;
+    if (!s.direct && !there) run(pool, pack, &s, s.blocks, (I + H) * WIDE, PACK_SHARE);
     add_biases(&s);
     for (int64_t done = 0; done < T; done += chunk) {
       int64_t n = T - done < chunk ? T - done : chunk, t0 = reverse ? T - done - n : done;
@@ -355,15 +382,15 @@ static tn_status layer_run(tn_pool *pool, const tn_tensor *in, bool gru, bool re
         s.h = s.h_new;
       }
     }
-    tn_free_aligned(room);
+    if (!kept) tn_free_aligned(room);
   }
   memcpy(h_last, s.h, state_bytes);
   return TN_OK;
 }
 
-tn_status tn_k_lstm(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out) {
-  return layer_run(pool, in, false, reverse, out[0].data, out[1].data, out[2].data);
+tn_status tn_k_lstm(tn_pool *pool, tn_k_kept *kept, const tn_tensor *in, bool reverse, tn_tensor *out) {
+  return layer_run(pool, kept, in, false, reverse, out[0].data, out[1].data, out[2].data);
 }
-tn_status tn_k_gru(tn_pool *pool, const tn_tensor *in, bool reverse, tn_tensor *out) {
-  return layer_run(pool, in, true, reverse, out[0].data, out[1].data, NULL);
+tn_status tn_k_gru(tn_pool *pool, tn_k_kept *kept, const tn_tensor *in, bool reverse, tn_tensor *out) {
+  return layer_run(pool, kept, in, true, reverse, out[0].data, out[1].data, NULL);
 }

@@ -89,8 +89,8 @@ static tn_status infer_layer(tn_infer_ctx *c, int64_t n_gates, const char *rows,
 }
 tn_status tn_infer_LSTM(tn_infer_ctx *c) { return infer_layer(c, 4, "rows of weights and biases, 4 * hidden", 2); }
 tn_status tn_infer_GRU(tn_infer_ctx *c) { return infer_layer(c, 3, "rows of weights and biases, 3 * hidden", 1); }
-tn_status tn_eval_LSTM(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_lstm(NULL, c->in, tn_attr_bool(c->n, "reverse", false), c->out)); }
-tn_status tn_eval_GRU(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_gru(NULL, c->in, tn_attr_bool(c->n, "reverse", false), c->out)); }
+tn_status tn_eval_LSTM(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_lstm(NULL, NULL, c->in, tn_attr_bool(c->n, "reverse", false), c->out)); }
+tn_status tn_eval_GRU(tn_eval_ctx *c) { return tn_eval_status(c, tn_k_gru(NULL, NULL, c->in, tn_attr_bool(c->n, "reverse", false), c->out)); }
 
 tn_status tn_infer_QDOT(tn_infer_ctx *c) {
   const tn_type *x = tn_rule_in(c, 0), *w = tn_rule_in(c, 1);

@@ -70,7 +70,7 @@ static tn_status dim_of(tn_run *r, const char *name, const tn_tensor *t, int64_t
   return TN_OK;
 }
 
-static tn_status dispatch(tn_run *r, uint32_t lib, const int64_t *v, const tn_tensor *in, tn_tensor *out) {
+static tn_status dispatch(tn_run *r, tn_k_kept *kept, uint32_t lib, const int64_t *v, const tn_tensor *in, tn_tensor *out) {
   const char *name = tn_plib_get(lib)->text;
   int dim, dims[TN_PLAN_MAX_RANK];
   switch ((tn_plib)lib) {
@@ -82,8 +82,8 @@ static tn_status dispatch(tn_run *r, uint32_t lib, const int64_t *v, const tn_te
     if (v[0] < 0 || v[0] > (in->rank ? in->shape[dim] : 1))
       return tn_fail(&r->diag, TN_E_ARG, "%s wants %" PRId64 " of %" PRId64 " elements", name, v[0], in->rank ? in->shape[dim] : 1);
     return tn_k_topk(r->pool, in, v[0], dim, v[2] != 0, &out[0], &out[1]);
-  case TN_LIB_LSTM: return tn_k_lstm(r->pool, in, v[0] != 0, out);
-  case TN_LIB_GRU: return tn_k_gru(r->pool, in, v[0] != 0, out);
+  case TN_LIB_LSTM: return tn_k_lstm(r->pool, kept, in, v[0] != 0, out);
+  case TN_LIB_GRU: return tn_k_gru(r->pool, kept, in, v[0] != 0, out);
   case TN_LIB_QDOT: {
     tn_status st = tn_k_qdot(r->pool, &in[0], &in[1], out);
     return st == TN_OK ? st : tn_fail(&r->diag, st, "%s of operands that do not fit", name);
@@ -108,6 +108,15 @@ static tn_status dispatch(tn_run *r, uint32_t lib, const int64_t *v, const tn_te
   return tn_fail(&r->diag, TN_E_INTERNAL, "no code for library row %u", lib);
 }
 
+/* Recurrent layers keep their memory, and packed weights that are constants of the plan. */
+static tn_k_kept *kept_of(tn_run *r, tn_rstep *s) {
+  const tn_pstep *ps = s->plan;
+  if (ps->kernel != TN_LIB_LSTM && ps->kernel != TN_LIB_GRU) return NULL;
+  s->kept.fixed = true;
+  for (uint32_t k = 1; k <= 2; k++) s->kept.fixed &= r->p->plan->buf[r->p->plan->view[ps->arg[k]].buf].kind == TN_PB_CONST;
+  return &s->kept;
+}
+
 enum { MANY = 32 }; /* operands; index_put has the most: 2 + TN_PLAN_MAX_RANK + 1 */
 
 tn_status tn_lib_call(tn_run *r, tn_rstep *s) {
@@ -129,7 +138,7 @@ tn_status tn_lib_call(tn_run *r, tn_rstep *s) {
     if (k < ps->n_in) tn_copy_strided(r->pool, &s->tensor[k], &t[k]);
   }
   r->diag.code = TN_OK; /* so that a failure without words is seen */
-  tn_status st = dispatch(r, ps->kernel, s->value, t, t + ps->n_in);
+  tn_status st = dispatch(r, kept_of(r, s), ps->kernel, s->value, t, t + ps->n_in);
   if (st != TN_OK) {
     if (r->diag.code != st) tn_fail(&r->diag, st, "%s failed: %s", tn_plib_get(ps->kernel)->text, tn_status_name(st));
     return st;

@@ -262,6 +262,7 @@ void tn_run_destroy(tn_run *r) {
   if (!r) return;
   for (uint32_t i = 0; i < r->n_pack; i++) tn_room_deinit(&r->pack[i].room);
   for (uint32_t i = 0; i < r->n_lib; i++) tn_room_deinit(&r->lib[i]);
+  for (uint32_t i = 0; i < r->n_step; i++) tn_k_kept_free(&r->step[i].kept);
   tn_room_deinit(&r->own.arena);
   tn_room_deinit(&r->own.scratch);
   tn_arena_deinit(&r->fixed);

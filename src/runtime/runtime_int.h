@@ -3,6 +3,7 @@
 #define TN_RUNTIME_INT_H
 #include <pthread.h>
 #include <stdatomic.h>
+#include "kernels/kernels.h"
 #include "runtime/runtime.h"
 
 typedef struct tn_kept tn_kept;
@@ -46,6 +47,7 @@ typedef struct tn_rstep {
   size_t stride;               /* scratch bytes per worker */
   tn_tensor *tensor;           /* LIB, HOST: [n_arg] */
   int64_t *value;              /* LAUNCH: sizes; LIB: parameters */
+  tn_k_kept kept;              /* LIB: of a recurrent layer */
   const tn_pstep *plan;
 } tn_rstep;
 

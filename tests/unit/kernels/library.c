@@ -112,13 +112,23 @@ static void try_lstm(int T, int B, int I, int H, bool reverse) {
   out[0] = tensor(TN_F32, y, ys, 3);
   out[1] = tensor(TN_F32, h, hs, 2);
   out[2] = tensor(TN_F32, c, hs, 2);
-  assert_int_equal(tn_k_lstm(NULL, in, reverse, out), TN_OK);
+  assert_int_equal(tn_k_lstm(NULL, NULL, in, reverse, out), TN_OK);
   plain_lstm(T, B, I, H, a, reverse, wy, wh, wc);
   for (int i = 0; i < T * B * H; i++) assert_true(fabs((double)y[i] - wy[i]) < 3e-6);
   for (int i = 0; i < B * H; i++) assert_true(fabs((double)h[i] - wh[i]) < 3e-6 && fabs((double)c[i] - wc[i]) < 6e-6);
   tn_malloc_fail_after(1);
-  assert_int_equal(tn_k_lstm(NULL, in, reverse, out), T && B && H ? TN_E_NOMEM : TN_OK);
+  assert_int_equal(tn_k_lstm(NULL, NULL, in, reverse, out), T && B && H ? TN_E_NOMEM : TN_OK);
   tn_malloc_fail_after(0);
+  tn_k_kept kept = {.fixed = true}; /* kept memory: same results, no allocation from the second call on, also with fewer steps in between */
+  for (int round = 0; round < 3; round++) {
+    const int64_t fewer[3] = {round == 1 && T > 1 ? T - 1 : T, B, I};
+    in[0] = tensor(TN_F32, a[0], fewer, 3);
+    tn_malloc_fail_after(round ? 1 : 0);
+    assert_int_equal(tn_k_lstm(NULL, &kept, in, reverse, out), TN_OK);
+    tn_malloc_fail_after(0);
+  }
+  for (int i = 0; i < T * B * H; i++) assert_true(fabs((double)y[i] - wy[i]) < 3e-6);
+  tn_k_kept_free(&kept);
   for (int k = 0; k < 7; k++) free(a[k]);
   free(y), free(h), free(c), free(wy), free(wh), free(wc);
 }
@@ -173,12 +183,12 @@ static void try_gru(int T, int B, int I, int H, bool reverse) {
   double *wy = calloc((size_t)(T * B * H + 1), sizeof *wy), *wh = calloc((size_t)(B * H + 1), sizeof *wh);
   out[0] = tensor(TN_F32, y, ys, 3);
   out[1] = tensor(TN_F32, h, hs, 2);
-  assert_int_equal(tn_k_gru(NULL, in, reverse, out), TN_OK);
+  assert_int_equal(tn_k_gru(NULL, NULL, in, reverse, out), TN_OK);
   plain_gru(T, B, I, H, a, reverse, wy, wh);
   for (int i = 0; i < T * B * H; i++) assert_true(fabs((double)y[i] - wy[i]) < 3e-6);
   for (int i = 0; i < B * H; i++) assert_true(fabs((double)h[i] - wh[i]) < 3e-6);
   tn_malloc_fail_after(1);
-  assert_int_equal(tn_k_gru(NULL, in, reverse, out), T && B && H ? TN_E_NOMEM : TN_OK);
+  assert_int_equal(tn_k_gru(NULL, NULL, in, reverse, out), T && B && H ? TN_E_NOMEM : TN_OK);
   tn_malloc_fail_after(0);
   for (int k = 0; k < 6; k++) free(a[k]);
   free(y), free(h), free(wy), free(wh);
@@ -201,14 +211,14 @@ static void test_lstm_edges(void **state) {
   float b[4] = {1e30f, 1e30f, -1e30f, 1e30f}, y[1], h[1], c[1];
   tn_tensor in[7] = {F32(x, 1, 1, 1), F32(w, 4, 1), F32(w, 4, 1), F32(b, 4), F32(w, 4), F32(zero, 1, 1), F32(c0, 1, 1)};
   tn_tensor out[3] = {F32(y, 1, 1, 1), F32(h, 1, 1), F32(c, 1, 1)};
-  assert_int_equal(tn_k_lstm(NULL, in, false, out), TN_OK);
+  assert_int_equal(tn_k_lstm(NULL, NULL, in, false, out), TN_OK);
   assert_true(c[0] == 2.0f && fabsf(y[0] - tanhf(2.0f)) < 1e-6f && h[0] == y[0]);
   b[0] = -1e30f;
   b[1] = -1e30f;
-  assert_int_equal(tn_k_lstm(NULL, in, false, out), TN_OK);
+  assert_int_equal(tn_k_lstm(NULL, NULL, in, false, out), TN_OK);
   assert_true(c[0] == 0.0f && y[0] == 0.0f);
   b[1] = NAN;
-  assert_int_equal(tn_k_lstm(NULL, in, false, out), TN_OK);
+  assert_int_equal(tn_k_lstm(NULL, NULL, in, false, out), TN_OK);
   assert_true(isnan(c[0]) && isnan(y[0]));
 }
 /* Against the sum itself: sizes around panels, groups and chunks; extreme bytes; every instruction set. */

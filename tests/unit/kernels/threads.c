@@ -119,7 +119,7 @@ static void test_lstm(void **state) {
       }
       for (int k = 0; k < 2; k++) {
         for (int o = 0; o < 3; o++) t[7 + o].data = got[k][o];
-        assert_int_equal(tn_k_lstm(k ? pool : NULL, t, reverse, t + 7), TN_OK);
+        assert_int_equal(tn_k_lstm(k ? pool : NULL, NULL, t, reverse, t + 7), TN_OK);
       }
       for (int o = 0; o < 3; o++) {
         assert_memory_equal(got[0][o], got[1][o], sizeof(float) * (o ? B * H : T * B * H));
