@@ -23,11 +23,15 @@ typedef struct cs {
   int8_t *cache_axis; /* [n_stage] of cache stages: the vector axis of their readers */
 } cs;
 
+#define MUCH ((int64_t)1 << 40)
 /* Extent for estimates: an empty axis counts as 1, a symbolic one as `def`. */
 static int64_t ext_or(const cs *c, uint32_t a, int64_t def) {
   int64_t v;
-  return tn_dim_as_int(c->k->dims, c->an->extent[a], &v) ? (v > 0 ? v : 1) : def;
+  if (!tn_dim_as_int(c->k->dims, c->an->extent[a], &v)) return def;
+  return v > MUCH ? MUCH : v > 0 ? v : 1;
 }
+/* Products of extents stop at MUCH: sizes in a file can say anything. */
+static int64_t times(int64_t a, int64_t b) { return b && a > MUCH / b ? MUCH : a * b; }
 static bool fits(uint32_t m, uint32_t a) { return m >> a & 1; }
 #define DYN 512 /* assumed size of a symbolic axis */
 
@@ -100,7 +104,7 @@ static void vc_node(void *u, tn_kx_id x) {
     uint32_t g = tn_kan_deps(c->an, e->guard);
     int64_t inner = 1; /* steps between two choices of a padded pointer */
     for (uint32_t a = 0; a < c->k->n_axis; a++)
-      if (fits(v->reds, a) && !fits(g, a)) inner *= ext_or(c, a, DYN);
+      if (fits(v->reds, a) && !fits(g, a)) inner = times(inner, ext_or(c, a, DYN));
     v->cost += fits(g, v->axis) ? 1.5 * w : 4.0 / (double)(inner < 1 ? 1 : inner) * w; /* masks in the inner loop, or pointers */
   }
   if (!fits(deps, v->axis))
@@ -157,7 +161,7 @@ static void choose_vector(cs *c, tn_kloop *L, uint32_t spatial, uint32_t red, ui
     if (!fits(spatial | red, a)) continue;
     rows = 1;
     for (uint32_t b = 0; b < c->k->n_axis; b++)
-      if (b != a && fits(spatial, b)) rows *= ext_or(c, b, 64);
+      if (b != a && fits(spatial, b)) rows = times(rows, ext_or(c, b, 64));
     bool argred = false;
     double K = 1; /* stores happen once per reduction */
     for (uint32_t b = 0; b < c->k->n_axis; b++)
@@ -390,7 +394,7 @@ static void pk_node(void *u, tn_kx_id x) {
     for (uint32_t a = 0; a < c->k->n_axis; a++)
       if (fits(deps, a)) all_const &= tn_dim_is_const(c->an->extent[a]);
     int64_t K = 1;
-    for (uint32_t i = 0; i < p->L->n_red; i++) K *= ext_or(c, p->L->red[i], 1);
+    for (uint32_t i = 0; i < p->L->n_red; i++) K = times(K, ext_or(c, p->L->red[i], 1));
     if (n == 1 && all_const && l->base == 0 && (!unit || (K >= 32 && !p->L->v_red)) && !read_elsewhere(p, x)) {
       c->s->pack[e->ref] = true;
       return;
@@ -402,7 +406,7 @@ static void pk_node(void *u, tn_kx_id x) {
   int64_t pitch, R = p->L->rows, jb = ext_or(c, (uint32_t)p->L->v_axis, DYN), K = 1;
   for (uint32_t i = 0; i < c->s->n_par; i++)
     if (c->s->par[i].axis == p->L->v_axis && c->s->par[i].block < jb) jb = c->s->par[i].block;
-  for (uint32_t i = 0; i < p->L->n_red; i++) K *= ext_or(c, p->L->red[i], DYN);
+  for (uint32_t i = 0; i < p->L->n_red; i++) K = times(K, ext_or(c, p->L->red[i], DYN));
   if (unit && p->L->r_axis >= 0 && p->L->n_red == 1 && tn_dim_as_int(c->k->dims, l->coef[p->L->red[0]], &pitch))
     collide = pitch % 128 == 0 && ext_or(c, (uint32_t)p->L->r_axis, DYN) >= 8 * R && K >= 32 && K * jb * 4 <= 3 << 18;
   if ((!unit || collide) && p->L->r_axis >= 0) {
@@ -667,11 +671,11 @@ static void tiled_blocks(cs *c, tn_kloop *L, uint32_t sp, double work) {
     int64_t e = ext_or(c, list[i], DYN), blk = e;
     for (uint32_t j = 0; j < s->n_par; j++)
       if (s->par[j].axis == list[i]) blk = s->par[j].block < e ? s->par[j].block : e;
-    rows *= blk;
+    rows = times(rows, blk);
   }
   int64_t most_piece = (c->t->l2_bytes ? (int64_t)c->t->l2_bytes : 1 << 20) / 8 / (T * 4);
   if (L->n_red == 1 && s->n_loop == 1 && K > most_piece * 5 / 4 && rows >= 4 * L->rows &&
-      rows * ((tiles + bq - 1) / bq * T) * 4 <= 1 << 20) {
+      (double)rows * (double)((tiles + bq - 1) / bq * T) * 4 <= 1 << 20) {
     int64_t pieces = (K + most_piece - 1) / most_piece;
     L->piece = ceil_to((K + pieces - 1) / pieces, 8);
   }

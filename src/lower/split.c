@@ -327,6 +327,8 @@ static void reach(sp *s, uint32_t number, bool *seen, uint32_t *list) {
 
 static tn_status port(sp *s, const tn_uport *u, tn_mport *p) {
   tn_arena *a = s->m->arena;
+  if (!tn_elem_name(u->elem) || !tn_elem_name(u->key_elem))
+    return tn_fail(s->d, TN_E_UNSUPPORTED, "'%s' has element types %u and %u, which have no names here", u->name ? u->name : "", u->elem, u->key_elem);
   *p = (tn_mport){.kind = u->kind, .elem = u->elem, .key_elem = u->key_elem, .rank = (int8_t)(u->ranked ? u->rank : -1)};
   p->name = tn_arena_strdup(a, u->name ? u->name : "");
   int64_t *dim = TN_NEW(a, int64_t, u->rank + 1u);
