@@ -3,8 +3,8 @@
  *   g_t = W_ih x_t + b_ih + W_hh h_{t-1} + b_hh        rows of g in order i, f, g, o
  *   c_t = sigmoid(f) * c_{t-1} + sigmoid(i) * tanh(g)   h_t = sigmoid(o) * tanh(c_t)
  * Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html
- * A GRU is run as if it had four gates, r, z and the two halves of n that the reset gate keeps apart (from x and from h): the weight that does not
- * feed a half is 0 there. A quarter of the multiply-adds is wasted so, and everything but the cells is shared:
+ * A GRU is run as if it had four gates, r, z and the two halves of n that the reset gate keeps apart (from x and from h). Each weight feeds one of the
+ * halves only, so its second panel is half as wide; everything but that and the cells is shared:
  *   h_t = (1 - sigmoid(z)) * tanh(n_x + sigmoid(r) * n_h) + sigmoid(z) * h_{t-1}
  * Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.GRU.html
  *
@@ -59,26 +59,28 @@ typedef struct product {
   const float *a, *panel, *from;
   float *c;
   int64_t m, k, ldc, ldf;
+  bool narrow; /* the panel has UNITS columns */
 } product;
 
 /* tile: `ways` sums of every ways-th k each, so that few rows too keep enough additions in flight.
  * multiply: `most` rows of a at a time, as many as the target's registers hold sums for; what is left in smaller tiles. */
 #define DEFINE_MULTIPLY(name, vec, loose, most, ways_of_1, ways_of_2)                                                                      \
-  INLINE void tile_##name(const int rows, const int ways, const float *a, const product *p, const float *from, float *c) {                 \
-    enum { LANES = sizeof(vec) / sizeof(float), N = COLS / LANES };                                                                        \
+  INLINE void tile_##name(const int cols, const int rows, const int ways, const float *a, const product *p, const float *from, float *c) { \
+    enum { LANES = sizeof(vec) / sizeof(float), MOST_N = COLS / LANES };                                                                   \
+    const int N = cols / LANES;                                                                                                            \
     const float *panel = p->panel;                                                                                                         \
     int64_t k = p->k, i = 0;                                                                                                               \
-    vec sum[4][8][N];                                                                                                                      \
+    vec sum[4][8][MOST_N];                                                                                                                     \
     for (int w = 0; w < ways; w++)                                                                                                         \
       for (int r = 0; r < rows; r++)                                                                                                       \
         for (int v = 0; v < N; v++) sum[w][r][v] = w ? (vec){0} : *(const vec *)(from + r * p->ldf + v * LANES);                           \
     for (; i + ways <= k; i += ways)                                                                                                       \
       for (int w = 0; w < ways; w++)                                                                                                       \
         for (int r = 0; r < rows; r++)                                                                                                     \
-          for (int v = 0; v < N; v++) sum[w][r][v] += a[r * k + i + w] * *(const vec *)(panel + (i + w) * COLS + v * LANES);               \
+          for (int v = 0; v < N; v++) sum[w][r][v] += a[r * k + i + w] * *(const vec *)(panel + (i + w) * cols + v * LANES);               \
     for (; ways > 1 && i < k; i++)                                                                                                         \
       for (int r = 0; r < rows; r++)                                                                                                       \
-        for (int v = 0; v < N; v++) sum[0][r][v] += a[r * k + i] * *(const vec *)(panel + i * COLS + v * LANES);                           \
+        for (int v = 0; v < N; v++) sum[0][r][v] += a[r * k + i] * *(const vec *)(panel + i * cols + v * LANES);                           \
     for (int r = 0; r < rows; r++)                                                                                                         \
       for (int v = 0; v < N; v++) {                                                                                                        \
         for (int w = 1; w < ways; w++) sum[0][r][v] += sum[w][r][v];                                                                       \
@@ -101,22 +103,26 @@ typedef struct product {
       out[r] += all;                                                                                                                       \
     }                                                                                                                                      \
   }                                                                                                                                        \
-  INLINE void multiply_##name(const product *p) {                                                                                          \
+  INLINE void multiply_cols_##name(const int cols, const product *p) {                                                                     \
     const float *a = p->a, *from = p->from;                                                                                                \
     float *c = p->c;                                                                                                                       \
     for (int64_t left = p->m, n; left > 0; left -= n, a += n * p->k, from += n * p->ldf, c += n * p->ldc) {                                \
       n = left >= most ? most : left >= 4 ? 4 : left;                                                                                      \
       if (n == most)                                                                                                                       \
-        tile_##name(most, most == 1 ? ways_of_1 : 1, a, p, from, c);                                                                       \
+        tile_##name(cols, most, most == 1 ? ways_of_1 : 1, a, p, from, c);                                                                 \
       else if (n == 4)                                                                                                                     \
-        tile_##name(4, 1, a, p, from, c);                                                                                                  \
+        tile_##name(cols, 4, 1, a, p, from, c);                                                                                            \
       else if (n == 3)                                                                                                                     \
-        tile_##name(3, 1, a, p, from, c);                                                                                                  \
+        tile_##name(cols, 3, 1, a, p, from, c);                                                                                            \
       else if (n == 2)                                                                                                                     \
-        tile_##name(2, ways_of_2, a, p, from, c);                                                                                          \
+        tile_##name(cols, 2, ways_of_2, a, p, from, c);                                                                                    \
       else                                                                                                                                 \
-        tile_##name(1, ways_of_1, a, p, from, c);                                                                                          \
+        tile_##name(cols, 1, ways_of_1, a, p, from, c);                                                                                    \
     }                                                                                                                                      \
+  }                                                                                                                                        \
+  INLINE void multiply_##name(const product *p) {                                                                                          \
+    if (p->narrow) multiply_cols_##name(UNITS, p);                                                                                         \
+    else multiply_cols_##name(COLS, p);                                                                                                    \
   }
 
 /* ---- cell functions: branch-free, so that the loop over cells becomes vectors ---- */
@@ -192,15 +198,16 @@ static void pack(void *ctx, int64_t lo, int64_t hi, int worker) {
     for (int m = 0; m < 2; m++) {
       int64_t k = s->k[m];
       float *block = s->packed[m] + b * k * WIDE;
-      if (units < UNITS || s->gru) memset(block, 0, (size_t)(k * WIDE) * sizeof *block);
+      if (units < UNITS) memset(block, 0, (size_t)(k * WIDE) * sizeof *block);
       for (int gate = 0; gate < 4; gate++) {
         if (s->block[m][gate] < 0) continue;
         const float *from = s->w[m] + (s->block[m][gate] * s->H + b * UNITS) * k;
-        float *to = block + gate / 2 * k * COLS + gate % 2 * UNITS;
+        int cols = s->gru && gate >= 2 ? UNITS : COLS; /* a panel of one gate */
+        float *to = block + gate / 2 * k * COLS + (cols == COLS ? gate % 2 * UNITS : 0);
         for (int64_t at = 0; at < k; at += UNITS) { /* a square at a time, that both sides stay in the first cache */
           int64_t n = k - at < UNITS ? k - at : UNITS;
           for (int64_t u = 0; u < units; u++)
-            for (int64_t i = at; i < at + n; i++) to[i * COLS + u] = from[u * k + i];
+            for (int64_t i = at; i < at + n; i++) to[i * cols + u] = from[u * k + i];
         }
       }
     }
@@ -245,10 +252,11 @@ INLINE void project(const layer *s, int64_t lo, int64_t hi, multiply_fn multiply
       direct(s, b, 0, s->x + first * k, m, s->gates + first * s->ldc, dots);
       continue;
     }
-    for (int half = 0; half < 2; half++) {
-      int64_t col = b * WIDE + half * COLS;
-      multiply(&(product){s->x + first * k, s->packed[0] + col * k, s->bias + col, s->gates + first * s->ldc + col, m, k, s->ldc, 0});
-    }
+    const float *panel = s->packed[0] + b * k * WIDE;
+    float *g = s->gates + first * s->ldc + b * WIDE;
+    multiply(&(product){s->x + first * k, panel, s->bias + b * WIDE, g, m, k, s->ldc, 0, false});
+    multiply(&(product){s->x + first * k, panel + k * COLS, s->bias + b * WIDE + COLS, g + COLS, m, k, s->ldc, 0, s->gru});
+    for (int64_t r = 0; s->gru && r < m; r++) memcpy(g + r * s->ldc + COLS + UNITS, s->bias + b * WIDE + COLS + UNITS, UNITS * sizeof *g); /* n of h: to come */
   }
 }
 /* One step of blocks [lo, hi). */
@@ -257,9 +265,11 @@ INLINE void step(const layer *s, int64_t lo, int64_t hi, multiply_fn multiply, d
   for (int64_t b = lo; b < hi; b++) {
     int64_t units = s->H - b * UNITS < UNITS ? s->H - b * UNITS : UNITS;
     if (s->direct) direct(s, b, 1, s->h, s->B, s->g, dots);
-    for (int half = 0; !s->direct && half < 2; half++) {
-      int64_t col = b * WIDE + half * COLS;
-      multiply(&(product){s->h, s->packed[1] + col * k, s->g + col, s->g + col, s->B, k, s->ldc, s->ldc});
+    if (!s->direct) {
+      const float *panel = s->packed[1] + b * k * WIDE;
+      float *g = s->g + b * WIDE, *second = g + COLS + (s->gru ? UNITS : 0);
+      multiply(&(product){s->h, panel, g, g, s->B, k, s->ldc, s->ldc, false});
+      multiply(&(product){s->h, panel + k * COLS, second, second, s->B, k, s->ldc, s->ldc, s->gru});
     }
     for (int64_t r = 0; s->gru && r < s->B; r++) {
       const float *g = s->g + r * s->ldc + b * WIDE, *old = s->h + r * s->H + b * UNITS;
