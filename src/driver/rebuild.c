@@ -1,12 +1,26 @@
 /* rebuild.c: a package's portable form, compiled for this machine when none of its parts runs here. With TENON_CACHE_DIR set, the result is a package there, named
  * by what it was made of: the model's bytes, the machine, and this build of the compiler. A cached package is checked like any other; one that does not open
  * is made again. Whoever can write to that folder can run code here: it should be the user's own. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "device/cpu/cpuid.h"
 #include "driver/driver_int.h"
 #include "plan/package.h"
+#include <sys/stat.h>
+
+/* What tells one build of the compiler from another: the file that holds this code, by its size and time. */
+static void this_build(tn_str *out) {
+  Dl_info info;
+  struct stat st;
+  static const char here = 0;
+  if (dladdr(&here, &info) && info.dli_fname && stat(info.dli_fname, &st) == 0)
+    tn_str_add(out, " %lld %lld.%09ld", (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+  else
+    tn_str_add(out, " %s %s", __DATE__, __TIME__);
+}
 
 static tn_status cache_path(tn_diag *d, const tn_package_section *s, const char *isa, char *out, size_t n) {
   const char *folder = tn_env_get(TN_ENV_CACHE_DIR);
@@ -19,7 +33,7 @@ static tn_status cache_path(tn_diag *d, const tn_package_section *s, const char 
   tn_str machine;
   tn_str_init(&machine);
   tn_target_print(&t, &machine);
-  tn_str_add(&machine, " %s %s", __DATE__, __TIME__);
+  this_build(&machine);
   uint64_t a = tn_hash(s->p, (size_t)s->bytes, 11), b = machine.oom ? 0 : tn_hash(machine.s, machine.n, a);
   bool fine = !machine.oom && snprintf(out, n, "%s/%016" PRIx64 "%016" PRIx64 ".tnp", folder, a, b) < (int)n;
   tn_str_deinit(&machine);
