@@ -291,7 +291,7 @@ static tn_status outputs_first(tn_pb *b) { /* returned values are made in the ca
       ok = tn_lview_apply(g, b->dims, tn_def(g, chain[j]), &v, &w);
       v = w;
     }
-    if (!ok) continue;
+    if (!ok || v.offset != 0) continue; /* a cut of nothing has as many elements as the whole, but may start elsewhere */
     tn_lview_dense(b->dims, tn_typeof(g, r), &v);
     uint32_t buf = tn_pb_buf(b, TN_PB_OUTPUT, view_bytes(b, &v));
     if (buf == UINT32_MAX) return no_buf(b, view_bytes(b, &v), "outputs");

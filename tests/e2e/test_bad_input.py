@@ -307,6 +307,17 @@ def test_whole_numbers_at_their_ends():
         same(lambda v: (v + 1, v * v, -v, v - 7, v // 3, v % 3, v.abs(), v.sum(), v.max(), v.float()), x)
 
 
+@pytest.mark.parametrize("cut", [lambda x: torch.relu(x)[:, 2:], lambda x: (torch.relu(x)[:, 1:3], torch.relu(x) + 1)])
+def test_a_cut_of_nothing(cut):
+    x = torch.empty(0, 4)
+    with torch.no_grad():
+        for want, got in zip(torch.utils._pytree.tree_leaves(cut(x)), torch.utils._pytree.tree_leaves(torch.compile(cut, backend="tenon")(x))):
+            assert got.shape == want.shape and got.dtype == want.dtype
+    from tenon import backend
+
+    assert not backend.fallbacks
+
+
 def test_division_by_zero_is_an_error_as_in_eager():
     x, zero = torch.tensor([7, -7, torch.iinfo(torch.int64).min]), torch.tensor([0, 0, -1])
     with torch.no_grad():
