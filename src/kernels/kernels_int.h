@@ -53,4 +53,20 @@ void tn_k_combine_at(tn_scalar_op op, tn_tensor *out, int64_t to, const tn_tenso
 void tn_k_copy_all(tn_pool *pool, tn_tensor *out, const tn_tensor *x);
 /* The dtype a reduction over t accumulates in: double for floats (rounded once, at the end), the type itself otherwise. */
 static inline tn_dtype tn_k_acc(tn_dtype t) { return tn_dtype_is_float(t) ? TN_F64 : t; }
+
+/* A float's bits and back. Inlined always: their users are compiled once per instruction set. */
+static inline __attribute__((always_inline)) uint32_t bits_of(float f) {
+  union {
+    float f;
+    uint32_t u;
+  } v = {.f = f};
+  return v.u;
+}
+static inline __attribute__((always_inline)) float float_of(uint32_t u) {
+  union {
+    uint32_t u;
+    float f;
+  } v = {.u = u};
+  return v.f;
+}
 #endif

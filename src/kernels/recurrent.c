@@ -126,20 +126,6 @@ typedef struct product {
   }
 
 /* ---- cell functions: branch-free, so that the loop over cells becomes vectors ---- */
-INLINE uint32_t bits_of(float f) {
-  union {
-    float f;
-    uint32_t u;
-  } v = {.f = f};
-  return v.u;
-}
-INLINE float float_of(uint32_t u) {
-  union {
-    uint32_t u;
-    float f;
-  } v = {.u = u};
-  return v.f;
-}
 /* 2^n * 2^r with n the nearest integer of x * log2(e); the magic number leaves n in the low bits of t. n = 128 makes inf. */
 INLINE float exp_of(float x) {
   const float magic = 12582912.0f;

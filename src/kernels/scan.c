@@ -68,20 +68,6 @@ INLINE int64_t step_i(tn_combiner c, int64_t a, int64_t b) {
 }
 
 /* ---- to and from the buffer: n elements at p, `step` elements apart ---- */
-INLINE uint32_t bits_of(float f) {
-  union {
-    float f;
-    uint32_t u;
-  } v = {.f = f};
-  return v.u;
-}
-INLINE float float_of(uint32_t u) {
-  union {
-    uint32_t u;
-    float f;
-  } v = {.u = u};
-  return v.f;
-}
 /* The 16-bit conversions of base/dtype.c, without branches, so that they become vectors. */
 INLINE float bf16_up(uint16_t h) { return float_of((uint32_t)h << 16); }
 INLINE uint16_t bf16_down(float f) {

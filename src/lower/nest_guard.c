@@ -47,7 +47,7 @@ static bool bounds(tn_nb *b, tn_kx_id x, tn_nv *lo, tn_nv *hi) {
 /* Condition that guard x holds everywhere in the tile, joined to *all. */
 static bool holds(tn_nb *b, tn_kx_id x, tn_nv *all) {
   const tn_kx *e = &b->k->x[x];
-  tn_nv la, ha, lb, hb, c = 0;
+  tn_nv la, ha, lb, hb, c;
   if (e->op != TN_KX_SCALAR) return false;
   if (e->sop == TN_S_AND) return holds(b, e->arg[0], all) && holds(b, e->arg[1], all);
   if (e->sop != TN_S_GE && e->sop != TN_S_LT) return false;
@@ -85,6 +85,5 @@ tn_nv tn_nb_inside(tn_nb *b) {
   for (uint32_t i = 0; i < L->n_red; i++) w.inner |= 1u << L->red[i];
   for (uint32_t i = 0; i < L->n_stage && b->st == TN_OK; i++)
     if (!tn_kan_walk(b->an, b->k->stage[L->stage[i]].root, look, &w)) tn_nb_bad(b, TN_E_NOMEM, "guards of a tile");
-  w.inner = 0;
   return w.dear && !w.lost && b->st == TN_OK ? w.all : 0;
 }
